@@ -21,10 +21,10 @@ from dra_shared.log import logger
 
 _NAMESPACE = "kube-system"
 _TOKEN_SECONDS = 3600
-# An account that was deleted is back within this time.
+# The interval in seconds at which deleted accounts are created again and tokens are renewed.
 _RENEW_SECONDS = 60.0
 _RETRY_SECONDS = 1.0
-# The accounts that are not named after their controller.
+# The controllers whose service account has another name than the controller.
 _NAMES = {
     "daemonset-controller": "daemon-set-controller",
     "garbage-collector-controller": "generic-garbage-collector",
@@ -46,7 +46,10 @@ def account_of(controller: str) -> str:
 
 
 class Accounts:
-    """The clients of the controllers. ``manager`` is the client of the manager itself."""
+    """The clients of the controllers.
+
+    ``manager`` is the client as which the controller manager itself authenticates.
+    """
 
     def __init__(self, manager: Client, clock: Clock, controllers: Sequence[str]) -> None:
         self._manager = manager
@@ -54,7 +57,7 @@ class Accounts:
         self._clients = {account_of(name): manager.with_token("") for name in controllers}
 
     def client(self, controller: str) -> Client:
-        """Return the client that acts as the controller. It works once :meth:`get_tokens` has returned."""
+        """Return the client that acts as the controller. The client is usable once :meth:`get_tokens` has returned."""
         return self._clients[account_of(controller)]
 
     async def get_tokens(self) -> None:

@@ -93,7 +93,8 @@ class DisruptionController(QueueController):
         if status == budget.status:
             return
         try:
-            # Evictions count themselves. Because of the version this write cannot overwrite their counts.
+            # Evictions also update the status. The resource version ensures that this write does not overwrite
+            # their counts.
             await self._client.update(
                 POD_DISRUPTION_BUDGETS, replace(budget, status=status), subresource="status"
             )
@@ -188,7 +189,7 @@ class DisruptionController(QueueController):
 
 
 def _as_go(selector: LabelSelector | None) -> str:
-    """Return the selector as Go prints it, for the event."""
+    """Return the selector as Go prints it, for the message of an event."""
     if selector is None:
         return "nil"
     labels = "".join(f"{name}: {value}," for name, value in sorted(selector.match_labels.items()))

@@ -43,7 +43,7 @@ class Expectations:
         self._expect(owner, f"?{owner}", _UNSURE_SECONDS)
 
     def note_seen(self, obj: Object) -> None:
-        """Record that the informer reported ``obj`` in some state."""
+        """Record that the informer has reported ``obj``, so that its creation is no longer awaited."""
         uid = obj.metadata.uid
         self._seen.add(uid)
         self._settle(uid)
@@ -59,7 +59,7 @@ class Expectations:
         self._settle(f"-{uid}")
 
     def is_satisfied(self, owner: str) -> bool:
-        """Return True if the informer shows everything that was done for ``owner``."""
+        """Return True if the informer has reported all creations and deletions that were made for ``owner``."""
         pending = self._pending.get(owner)
         if not pending:
             return True

@@ -25,7 +25,7 @@ T = TypeVar("T", bound=Object)
 
 @dataclass(frozen=True)
 class Context:
-    """The surroundings of a controller: client, shared informers, clock, feature gates and metrics."""
+    """The dependencies of a controller: client, shared informers, clock, feature gates and metrics."""
 
     client: Client
     informers: InformerFactory
@@ -61,7 +61,7 @@ class Controller(ABC):
 
     @classmethod
     def is_wanted(cls, context: Context) -> bool:
-        """Return True if the controller has work to do with the features that are on."""
+        """Return True if the controller has work to do with the enabled feature gates."""
         return True
 
     @property
@@ -112,12 +112,12 @@ class QueueController(Controller):
         )
 
     async def on_start(self) -> None:
-        """Prepare: called once, when all informers have their first list and before any key is reconciled."""
+        """A hook that is called once, after all informers have their first list and before any key is reconciled."""
 
     @abstractmethod
     async def reconcile(self, key: str) -> None:
         """Bring the object with ``key`` to its desired state.
 
-        Raises:
-            Exception: it didn't work; the key is tried again, later each time, as often as :attr:`max_retries` says.
+        Raises: Exception: it failed; the key is retried with increasing delays, at most :attr:`max_retries`
+        times.
         """

@@ -39,9 +39,9 @@ _log = logger(__name__)
 class ControllerConfig:
     """The configuration of the controllers.
 
-    ``controllers`` is the value of ``--controllers``. With ``leader_elect`` only the holder of the Lease
-    works. Every ``relist_seconds`` the informers list again, in case a watch lost something. ``operators`` are
-    those whose kinds have controllers here.
+    ``controllers`` is the value of ``--controllers``. With ``leader_elect``, only the holder of the Lease runs
+    the controllers. Every ``relist_seconds`` the informers list again, in case a watch lost something.
+    ``operators`` are the operators whose kinds get controllers, as in ``--with``.
     """
 
     controllers: tuple[str, ...] = ("*",)
@@ -87,19 +87,19 @@ class ControllerManager:
 
     @property
     def controllers(self) -> dict[str, Controller]:
-        """The controllers that work now, by name; none while another replica leads."""
+        """The running controllers by name; empty while another replica is the leader."""
         return self._controllers
 
     @property
     def ready(self) -> bool:
-        """True if the controllers know the cluster, or stand by for a leader that does."""
+        """True if the controllers' informers are synced, or if another replica is the leader."""
         running = self._task is not None and not self._task.done()
         return running and (self._synced.is_set() or (self._config.leader_elect and self._informers is None))
 
     def is_idle_at(self, revision: Callable[[Resource[Any]], int]) -> bool:
         """True if the controllers have seen each resource's ``revision`` and have no key left to reconcile.
 
-        A resource that is not served has no first list, and is not looked at.
+        Resources that the API server does not serve are ignored.
         """
         informers = self._informers.informers() if self._informers is not None else ()
         return all(
@@ -109,11 +109,11 @@ class ControllerManager:
         ) and all(controller.idle for controller in self._controllers.values())
 
     async def wait_until_synced(self) -> None:
-        """Wait until the controllers know the cluster."""
+        """Wait until the controllers' informers are synced."""
         await self._synced.wait()
 
     async def wait(self) -> None:
-        """Return when the work ends. Raises the exception that ended it."""
+        """Wait until the controllers end. Raises the exception that ended them."""
         if self._task is not None:
             await asyncio.shield(self._task)
 
@@ -134,8 +134,9 @@ class ControllerManager:
         """Run the controllers for one term of leadership. All state is read from the API server again."""
         registry = CollectorRegistry()
         relist = self._config.relist_seconds
-        # These slices only have names, nodes and taints of devices. A controller that needs more reads the
-        # slice from the API server. Rules that select by expression always need everything.
+        # Keep only names, nodes and taints of devices in the informer's slices. A controller that needs more
+        # reads the slice from the API server. Nothing is left out for versions whose taint rules can select
+        # devices by expression.
         by_class = can_select_by_class(self._config.features.version)
         trims = {} if by_class else {RESOURCE_SLICES.kind: WithoutDetails()}
         informers = InformerFactory(self._client, self._clock, relist_seconds=relist, trims=trims)
@@ -184,7 +185,7 @@ class ControllerManager:
         _log.info("controllers are up")
 
     async def _keep_running(self, controller: Controller) -> None:
-        """Run a controller again after it failed, so that the others go on."""
+        """Run a controller, and start it again after a failure, so that the other controllers are not affected."""
         while True:
             try:
                 await controller.run()

@@ -1,4 +1,4 @@
-"""The controllers by the names of kube-controller-manager, and the choice that ``--controllers`` makes.
+"""The controllers by the names of kube-controller-manager, and the selection by ``--controllers``.
 
 Mirrors cmd/kube-controller-manager/names/controller_names.go.
 """
@@ -106,7 +106,7 @@ def canonical_name(name: str) -> str:
 def select(controllers: Sequence[str], available: Sequence[str]) -> list[str]:
     """Return those of ``available`` that ``controllers`` asks for.
 
-    ``*`` means all, ``name`` one, ``-name`` all but one. As upstream, the first entry that names a
+    ``*`` enables all, ``name`` enables one, ``-name`` disables one. As upstream, the first entry that names a
     controller decides, and one that is not named depends on ``*``.
 
     Raises:

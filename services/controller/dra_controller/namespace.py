@@ -78,7 +78,7 @@ class NamespaceController(QueueController):
 
     name = "namespace-controller"
     queue_name = "namespace"
-    # A namespace mostly waits for pods, which take seconds to end.
+    # Retry quickly, because a namespace mostly waits for pods, which take seconds to end.
     base_delay = 0.02
     longest_delay = 5.0
 
@@ -143,7 +143,10 @@ class NamespaceController(QueueController):
     async def _empty(
         self, namespace: str, kinds: Sequence[Kind], remaining: Counter[str], finalizers: Counter[str]
     ) -> list[str]:
-        """Delete the objects of ``kinds``. Counts those that are left, and the finalizers that they wait for."""
+        """Delete the objects of ``kinds``.
+
+        Add the remaining objects to ``remaining``, and the finalizers that they wait for to ``finalizers``.
+        """
         errors = []
         for kind in kinds:
             try:
@@ -220,7 +223,7 @@ class NamespaceController(QueueController):
 
 
 def _keep_time(new: NamespaceCondition, old: NamespaceCondition | None) -> NamespaceCondition:
-    """Return ``new``, with the time of ``old`` if the status is the same."""
+    """Return ``new``, with the transition time of ``old`` if the status is the same."""
     if old is None or old.status != new.status:
         return new
     return replace(new, last_transition_time=old.last_transition_time)

@@ -10,14 +10,17 @@ from dra_shared.client.errors import Forbidden
 class PodAdmission:
     """Functions that change a pod before a controller creates it, or refuse it.
 
-    They see the pods of the Job and StatefulSet controllers, because those are the pods of the job kinds.
+    They are called for pods of the Job and StatefulSet controllers, which create the pods of the job kinds.
     """
 
     def __init__(self) -> None:
         self._hooks: list[Callable[[Pod], Pod]] = []
 
     def add(self, hook: Callable[[Pod], Pod]) -> None:
-        """Ask the function about each pod. It returns the pod, changed or not, or raises :func:`refuse`'s error."""
+        """Call the function for each new pod.
+
+        It returns the pod, possibly changed, or raises :func:`refuse`'s error.
+        """
         self._hooks.append(hook)
 
     def admit(self, pod: Pod) -> Pod:

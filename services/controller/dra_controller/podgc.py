@@ -1,4 +1,4 @@
-"""Deletes pods that no other controller deletes: surplus ended ones, those of lost nodes, unscheduled deleted ones.
+"""Deletes pods that no other controller deletes: finished, orphaned and unscheduled ones.
 
 Mirrors pkg/controller/podgc/gc_controller.go.
 """
@@ -58,7 +58,7 @@ class PodGarbageCollector(Controller):
             await self._clock.sleep(_PERIOD_SECONDS)
 
     async def collect(self) -> None:
-        """Run one round."""
+        """Delete the pods that have to be collected now."""
         pods = self._pods.store.list()
         nodes = {node.metadata.name: node for node in self._nodes.store.list()}
         for reason, found in (

@@ -97,8 +97,9 @@ def seconds_until_available(pod: Pod, min_ready_seconds: int, now: datetime) -> 
 def deletion_order(pods: Sequence[Pod], neighbours: dict[str, int]) -> list[Pod]:
     """Return ``pods`` in the order of deletion. ``neighbours`` counts related pods by node.
 
-    As upstream's ActivePodsWithRanks, these go first: unassigned, pending, not ready, cheap, crowded, young,
-    often restarted.
+    As upstream's ActivePodsWithRanks, these are deleted first: pods without a node, pending ones, those that
+    are not ready, have a low deletion cost, share their node with more related pods, are younger, or restarted
+    more often.
     """
 
     def compare(a: Pod, b: Pod) -> int:

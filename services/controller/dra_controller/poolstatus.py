@@ -1,7 +1,7 @@
 """The answer to a ResourcePoolStatusRequest: how many devices a driver's pools have, and how many are left.
 
 Pure. Mirrors calculatePoolStatus in pkg/controller/resourcepoolstatusrequest/controller.go. Since 1.37, a
-device counts only once even if several claims have it, devices with taints are unavailable, and pools have
+device counts only once even if several claims hold it, devices with taints are unavailable, and pools have
 summaries.
 """
 

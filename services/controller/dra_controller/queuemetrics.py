@@ -27,7 +27,7 @@ def measure_queue(registry: CollectorRegistry, name: str, queue: WorkQueue[Any])
 
 
 class _Durations:
-    """A histogram. Those of the client library take several times as long to create and to observe."""
+    """A histogram. The client library's histograms take several times as long to create and to observe."""
 
     __slots__ = ("_counts", "_sum")
 
@@ -69,7 +69,8 @@ class _QueueMetrics(Collector):
         self._retries += 1
 
     def describe(self) -> Iterable[Metric]:
-        # Every queue has a series of the same metrics, so none may claim their names.
+        # Return no names: the queues' collectors share metric names, which the registry would reject as
+        # duplicates.
         return ()
 
     def collect(self) -> Iterable[Metric]:

@@ -90,14 +90,16 @@ class ResourcePoolStatusRequestController(QueueController):
             # The slices of the informer have no attributes, which summaries need. Requests are rare.
             slices = (await self._client.list(RESOURCE_SLICES, field_selector=selector)).items
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
-            # This must not count as a retry: upstream reads the store of an informer, which does not fail.
+            # A failed read must not count as a retry, because upstream reads from an informer, which cannot
+            # fail.
             _log.info("slices not listed, trying again", request=key, error=str(error))
             self.queue.add_after(key, _LIST_AGAIN_SECONDS)
             return
         status = pool_status(request, slices, self._claims.list(), rules, self._clock.now(), self._features)
         incomplete = [pool.validation_error or "" for pool in status.pools if pool.total_devices is None]
         if incomplete:
-            # As upstream: no answer for now, and none at all if the last retry finds missing slices, too.
+            # As upstream: retry later. If slices are still missing at the last retry, the request gets no
+            # answer.
             raise Retry("; ".join(incomplete))
         driver = request.spec.driver
         try:

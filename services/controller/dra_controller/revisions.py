@@ -60,8 +60,8 @@ class History:
     async def current(
         self, owner: Object, template: PodTemplateSpec, collisions: int | None
     ) -> ControllerRevision:
-        """Return the newest revision, that of the present template. It is created or renumbered if necessary."""
-        # In the form that the API server returns: lists, no tuples.
+        """Return the revision of the present template as the newest one. It is created or renumbered if necessary."""
+        # Convert tuples to lists, so that the data equals the data that the API server returns.
         plain = msgspec.json.decode(msgspec.json.encode(template))
         data = {"spec": {"template": {**plain, "$patch": "replace"}}}
         known = self.of(owner)

@@ -91,7 +91,8 @@ class TaintEvictionController(QueueController):
             since = self._since.get(uid)
             if since is None:
                 times = [parse_rfc3339(taint.time_added) for taint in taints if taint.time_added]
-                # The wait counts from the taint, so that a restart of the controller does not lengthen it.
+                # The toleration time starts when the taint was added, so that a restart of the controller does
+                # not extend it.
                 since = self._since[uid] = min(times) if times else now
             due = since + timedelta(seconds=left)
             left = (due - now).total_seconds()

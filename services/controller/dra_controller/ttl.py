@@ -10,7 +10,7 @@ from dra_shared.client.errors import NotFound
 from dra_controller.framework import Context, QueueController
 
 ANNOTATION = "node.alpha.kubernetes.io/ttl"
-# Seconds, and the least and greatest number of nodes for each. The ranges overlap, so that the value does
+# TTLs in seconds, each with the minimum and maximum number of nodes. The ranges overlap, so that the value does
 # not alternate.
 _STEPS = ((0, 0, 100), (15, 90, 500), (30, 450, 1000), (60, 900, 2000), (300, 1800, 1 << 31))
 
@@ -35,7 +35,7 @@ class TTLController(QueueController):
         self.queue.add(node.metadata.name)
 
     def _count(self) -> None:
-        """Update the value for the number of nodes. Each node gets the value at its kubelet's next report."""
+        """Update the TTL from the number of nodes. Each node gets the value at its kubelet's next report."""
         number = len(self._nodes)
         while number > _STEPS[self._step][2]:
             self._step += 1

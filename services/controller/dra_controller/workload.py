@@ -1,4 +1,4 @@
-"""The base of the controllers that create pods: the owners that an event affects, creation and deletion of pods.
+"""The base of the controllers that create pods: map events to owners, create pods and delete pods.
 
 Mirrors pkg/controller/controller_utils.go.
 """
@@ -95,7 +95,7 @@ class WorkloadController(QueueController):
                     self.enqueue(candidate)
 
     def is_settled(self, owner: Object) -> bool:
-        """Return True if the informer has reported everything that was done for ``owner``.
+        """Return True if the informer has reported all creations and deletions that were made for ``owner``.
 
         Otherwise, queue its key for later.
         """
@@ -139,7 +139,7 @@ class WorkloadController(QueueController):
         await start_slowly([_bind(create, pod) for pod in pods[:_BURST]])
 
     async def _find_lost(self, owner: Object) -> None:
-        """Expect the pods that were created although the response was lost."""
+        """Add pods to the expectations that were created although the response was lost."""
         try:
             pods = await self._client.list(PODS, owner.metadata.namespace)
         except (ApiError, httpx.HTTPError, OSError, TimeoutError):

@@ -78,28 +78,21 @@ class NodeAgentConfig:
     """The configuration of a node agent.
 
     Args:
-        data: the directory of the cluster; nodes live below ``nodes/<name>``.
-        names: the nodes.
-        drivers: names of drivers or files of profiles, run on every node, or on those after an ``@``.
-        gpus: the simulated GPUs of each node, or ``host``.
-        driver_options: values of the drivers' own options, by option.
-        runtime: the name of a runtime in its catalog.
-        images: files with images' behaviour, for the fake runtime.
-        strict_images: whether it refuses containers whose program nothing simulates.
-        network: the engine's network for pods, with ``docker``; empty for its default.
-        host_access: whether containers of ``docker`` may have the host's files, devices and network.
-        root: the kubelet's directory in place of the one below ``data``; for a single node.
-        cdi: the CDI directory in place of the one below ``data``; for a single node.
-        address: the address of the nodes.
-        identities: credentials of nodes' users; see :class:`Identities`.
-        guard: keeps web pages away from exec and attach.
-        labels: labels of each node, besides those that describe its devices.
-        taints: taints that each node registers with.
-        cpu, memory: the capacity of each node.
-        most_grace: the maximum number of seconds for pods to stop.
-        durable: whether checkpoints are synced to the disk.
-        topology_policy: the kubelets' topology manager's policy.
-        node_sockets: whether kubelets and drivers are connected by sockets; without them they call each other
+        data: the directory of the cluster; nodes live below ``nodes/<name>``. names: the nodes. drivers: names
+        of drivers or files of profiles. Each runs on every node, or on the nodes listed after an ``@``. gpus:
+        the simulated GPUs of each node, or ``host``. driver_options: values of the drivers' own options, by
+        option. runtime: the name of a runtime in its catalog. images: files with images' behaviour, for the
+        fake runtime. strict_images: whether it refuses containers whose program nothing simulates. network:
+        with the runtime ``docker``, the engine's network for pods; empty for the engine's default. host_access:
+        whether containers of ``docker`` may have the host's files, devices and network. root: the kubelet's
+        directory, if it is not below ``data``; only for a single node. cdi: the CDI directory, if it is not
+        below ``data``; only for a single node. address: the address of the nodes. identities: credentials of
+        nodes' users; see :class:`Identities`. guard: rejects exec and attach requests from web pages. labels:
+        labels of each node, in addition to those that describe its devices. taints: taints that each node
+        registers with. cpu, memory: the capacity of each node. most_grace: the maximum number of seconds for
+        pods to stop. durable: whether checkpoints are synced to the disk. topology_policy: the kubelets'
+        topology manager's policy. node_sockets: whether kubelets and drivers are connected by sockets; without
+        them they call each other
             directly, and a node only has sockets that a third party's plugin needs.
     """
 
@@ -232,7 +225,7 @@ class NodeAgent:
         self._tasks.start(self._run(self._slices.run()), name="slices")
         self._tasks.start(self._run(self._own_nodes.run()), name="nodes")
         try:
-            # Volumes of pods and sockets of drivers are below it.
+            # Volumes of pods and sockets of drivers are below the kubelet's directory.
             private_folder(self._config.data.absolute() / "nodes")
             for name in self._config.names:
                 await self._add_node(name, watcher)
@@ -474,7 +467,10 @@ class NodeAgent:
 
 
 def pod_subnet(node_name: str, taken: Container[str]) -> str:
-    """Return the pod network of the node. It depends on its name, so agents in other processes likely use others."""
+    """Return the pod network of the node.
+
+    The network is derived from the node's name, so that agents in other processes probably use different ones.
+    """
     first = int.from_bytes(hashlib.sha256(node_name.encode()).digest()[:2])
     for step in range(_SUBNETS):
         number = (first + step) % _SUBNETS

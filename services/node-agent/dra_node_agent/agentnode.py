@@ -117,7 +117,7 @@ class AgentNode(Place):
         self.feed(kubelet)
 
     async def mark_repaired(self) -> None:
-        """Make drivers forget faults, because the devices work again."""
+        """Make drivers remove the taints of device faults, because the devices work again."""
         if self.drivers is not None:
             await self.drivers.mark_repaired()
 
@@ -137,7 +137,7 @@ class AgentNode(Place):
         """End all containers and remove the CDI files, as a reboot does. Return the next boot id.
 
         Raises:
-            FaultError: the CDI directory may have files of others.
+            FaultError: the CDI directory is one of the host, with files of other programs.
         """
         if self.cdi != self.home / CDI_FOLDER:
             raise FaultError(

@@ -55,7 +55,7 @@ class _Entity:
         return self.gpu.model.memory_mib if self.instance is None else self.instance.profile.memory_mib
 
     def ids(self) -> Iterator[str]:
-        """Yield the ids that device plugins use for the entity."""
+        """Yield the device ids that device plugins may use for the entity."""
         if self.instance is None:
             yield self.gpu.uuid
         for compute in self.computes:
@@ -69,7 +69,7 @@ class _Family:
 
 
 def render(nodes: Iterable[tuple[str, SimulatedSystem, Sequence["pb.PodResources"]]]) -> str:
-    """Render the metrics of nodes, given as (name, machine, the kubelet's PodResources)."""
+    """Render the metrics of nodes, each given as (name, simulated machine, PodResources of its kubelet)."""
     families = {counter.name: _Family(counter) for counter, _ in _COUNTERS}
     for name, system, pods in nodes:
         with system.lock:
@@ -205,7 +205,7 @@ def _xid_labels(xid: int) -> dict[str, str]:
 
 
 def _whole(text: str) -> Callable[[_Entity], str | None]:
-    """Return a counter with a constant value, which GPU instances do not have."""
+    """Return a function that reports a constant value for whole GPUs and none for GPU instances."""
     return lambda entity: text if entity.instance is None else None
 
 

@@ -29,7 +29,7 @@ class FeatureDiscovery:
         self._found: dict[str, Labels] = {}
 
     def find(self, node_name: str) -> Labels:
-        """Return the labels with which the node is registered."""
+        """Return the labels that the node gets when it is registered."""
         found = self._found[node_name] = self._labels(node_name)
         return found
 
@@ -55,7 +55,7 @@ class FeatureDiscovery:
         try:
             await self._client.patch(NODES, name, {"metadata": {"labels": changes}})
         except NotFound:
-            # The node is registered with the labels that were found. If registration fails, that is reported
+            # A node that does not exist yet gets the labels at its registration, whose failures are reported
             # elsewhere.
             return
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:

@@ -14,8 +14,7 @@ from dra_node_agent.runtime.shell.world import Process, Program
 class ImexDaemons:
     """The daemons in one node's containers.
 
-    Args:
-        node: the node, once containers run on it.
+    Args: node: returns the node. Called only after its containers can run.
     """
 
     def __init__(self, node: Callable[[], DriverNode]) -> None:

@@ -24,7 +24,7 @@ _MEBI = 1 << 20
 
 
 class _Values(dict[str, Any]):
-    """The values of placeholders. One without a value shows as such, as in the tools of vendors."""
+    """The values of placeholders. A placeholder without a value is replaced by a marker, as in vendors' tools."""
 
     def get(self, key: str, default: Any = None) -> Any:
         return super().get(key, _UNKNOWN)
@@ -34,8 +34,8 @@ class InjectedDevices:
     """The devices of the containers of one node.
 
     Args:
-        prepared: the prepared devices that CDI ids inject.
-        node: the node, once containers run on it.
+        prepared: the prepared devices that CDI ids inject. node: returns the node. Called only after its
+        containers can run.
     """
 
     def __init__(self, prepared: PreparedDevices, node: Callable[[], DriverNode]) -> None:

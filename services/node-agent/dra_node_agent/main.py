@@ -23,8 +23,7 @@ from dra_node_agent.kubelet.topologypolicies import NONE, POLICIES
 from dra_node_agent.runtime.catalog import RUNTIMES
 from dra_node_agent.runtime.images import ImagesError, load_images
 
-# The value for nodes without drivers of their own.
-# The word of --images that is no file.
+# The value of --driver for nodes without drivers of the agent. The value of --images that is not a file.
 _STRICT = "strict"
 _NO_DRIVER = "none"
 MOST_NODES = 10_000
@@ -281,7 +280,7 @@ async def _serve(args: argparse.Namespace) -> None:
 
 @contextlib.contextmanager
 def _exit_with_message() -> Iterator[None]:
-    """Report errors that another start would repeat as a single sentence."""
+    """Exit with a one-sentence message for errors that would occur again at the next start."""
     from dra_node_agent.kubelet.dra.errors import DraError
 
     try:

@@ -66,7 +66,7 @@ class NodeDrivers:
                 slot.wanted.set()
 
     async def mark_repaired(self) -> None:
-        """Make drivers forget faults, because the devices work again."""
+        """Make drivers remove the taints of device faults, because the devices work again."""
         for slot in self._slots:
             running: object = slot.running
             if isinstance(running, Repairable):
@@ -87,7 +87,10 @@ class _Slot:
         self._node = node
 
     async def run(self, on_published: Callable[[], None]) -> None:
-        """Run the driver while it is wanted. ``on_published`` is called once, after its first publication."""
+        """Run the driver whenever it is not stopped by :meth:`NodeDrivers.stop`.
+
+        ``on_published`` is called once, after its first publication.
+        """
         while True:
             await self.wanted.wait()
             self.down.clear()
@@ -102,7 +105,7 @@ class _Slot:
                 self.down.set()
 
     async def _wait_until_published(self, running: RunningDriver) -> bool:
-        """Wait until its devices are published or it is no longer wanted. Return True if they are published."""
+        """Wait until the driver's devices are published or it has to stop. Return True if they are published."""
         published = asyncio.ensure_future(running.wait_until_published())
         unwanted = asyncio.ensure_future(self.unwanted.wait())
         try:

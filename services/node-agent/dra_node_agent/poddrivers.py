@@ -18,11 +18,10 @@ _log = logger(__name__)
 class PodDrivers:
     """The drivers that the containers of one node run.
 
-    Args:
-        options: values for settings that a container's environment lacks.
-        configured: the names of the drivers that run on the node independent of its pods.
-        machines: whether the node has machines for drivers that need them.
-        node: returns the node, once drivers may run on it.
+    Args: options: values of driver options that a container's environment does not set.
+        configured: the names of the drivers that run on the node independent of its pods. machines: whether the
+        node has machines for drivers that need them. node: returns the node. Called only after drivers may run
+        on it.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The programs that a node brings into its simulated containers: nvidia-smi, drivers and daemons."""
+"""The programs that a node adds to its simulated containers: nvidia-smi, drivers and daemons."""
 
 from collections.abc import Mapping
 

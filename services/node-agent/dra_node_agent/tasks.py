@@ -1,4 +1,4 @@
-"""Background tasks with an owner: their failures are logged, and they end with the owner."""
+"""Background tasks that belong to an object: failures are logged, and the tasks end when the object is closed."""
 
 import asyncio
 from collections.abc import Coroutine

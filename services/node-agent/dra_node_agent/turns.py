@@ -1,4 +1,4 @@
-"""Turns: many drivers want to start, but only some may start at a time.
+"""Limit how many drivers of a process start at the same time.
 
 If the drivers of thousands of nodes send their requests at once, the memory of the process becomes
 fragmented: 30 KiB a node.
@@ -6,14 +6,14 @@ fragmented: 30 KiB a node.
 
 import asyncio
 
-#: How many start at a time.
+#: The maximum number of drivers that start at the same time.
 _AT_A_TIME = 64
-#: The seconds after which others begin, even if a start has not ended.
+#: The seconds after which a turn ends, even if the driver has not finished its start.
 _LONGEST = 5.0
 
 
 class Turn:
-    """The turn of one start. It is given back once."""
+    """The permission of one driver to start. It is released only once."""
 
     __slots__ = ("_places", "_timer")
 
@@ -22,7 +22,7 @@ class Turn:
         self._timer = asyncio.get_running_loop().call_later(_LONGEST, self.end)
 
     def end(self) -> None:
-        """End the turn, so that the next driver may start."""
+        """Release the turn, so that the next driver may start."""
         self._timer.cancel()
         places, self._places = self._places, None
         if places is not None:

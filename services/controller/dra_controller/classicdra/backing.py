@@ -1,4 +1,4 @@
-"""The current objects for classic ones: created, replaced if they would differ, and removed."""
+"""Create, replace and delete the current (resource.k8s.io/v1) objects that represent classic ones."""
 
 import hashlib
 from typing import Any, TypeVar
@@ -25,7 +25,7 @@ _log = logger(__name__)
 
 
 class Backing:
-    """The current objects of one resource."""
+    """The current objects of one resource that represent classic objects."""
 
     def __init__(self, client: Client, resource: Resource[T], store: Store[T]) -> None:
         self._client = client
@@ -78,7 +78,7 @@ class Backing:
         _log.info("made object of today", kind=self._resource.kind, object=origin.key)
 
     async def remove(self, existing: Object) -> None:
-        """Delete a current object that no classic object needs, or that belongs to another one."""
+        """Delete a current object whose classic object is gone, or that belongs to another classic object."""
         meta = existing.metadata
         try:
             await self._client.delete(self._resource, meta.name, meta.namespace or None, uid=meta.uid)

@@ -150,8 +150,8 @@ def context_of(
 ) -> JsonObject:
     """Return the spec and status of a pod's context.
 
-    ``claims`` has the entries of the pod by name, each with whether it is allocated. ``chosen`` is the node
-    of an allocation.
+    ``claims`` has the names of the pod's claim entries, each with True if the claim is allocated. ``chosen`` is
+    the node of an allocation.
     """
     selected = pod.spec.node_name or chosen
     potential = _potential(pod, set(drivers), list(nodes), list(slices))

@@ -21,14 +21,17 @@ _log = logger(__name__)
 
 
 class ClassicDRAController(QueueController):
-    """The translating controller. While classic DRA is not served it only asks for it from time to time."""
+    """The translating controller.
+
+    While the API server does not serve classic DRA, the controller only checks for it from time to time.
+    """
 
     name = "classic-dra-controller"
     queue_name = "classic_dra"
     workers = 1
 
     async def run(self) -> None:
-        """Wait until classic DRA is served, and translate until cancelled."""
+        """Wait until the API server serves classic DRA, then translate objects until cancelled."""
         await self._wait_until_served()
         from dra_controller.classicdra.translator import Translator
 

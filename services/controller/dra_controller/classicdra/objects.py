@@ -71,7 +71,7 @@ def as_json(kind: Resource[Any], obj: Object) -> JsonObject:
 
 
 class Finder:
-    """Finds the objects that others name, in the stores of informers."""
+    """Finds referenced objects in the stores of informers."""
 
     def __init__(self, informers: InformerFactory) -> None:
         every: tuple[Resource[Any], ...] = (CLASSES, *PARAMETERS, *VENDOR_CLASSES, CONFIG_MAPS)

@@ -1,4 +1,4 @@
-"""The translation itself: from classic objects to current ones, and their status back."""
+"""The translation: create current objects for classic ones, and copy their status back."""
 
 import asyncio
 import contextlib
@@ -136,7 +136,7 @@ class Translator:
             await run_workers(self.queue, self.reconcile, workers=1, name="classic-dra-controller")
 
     async def reconcile(self, key: str) -> None:
-        """Bring the current object of a classic one up to date, and the classic status with it."""
+        """Bring the current object of a classic one up to date, then update the classic object's status."""
         prefix, _, name = key.partition(" ")
         if prefix == _POD:
             await self._contexts.sync(name)
@@ -162,7 +162,7 @@ class Translator:
         world = World(self._finder.find, self._finder.find_generated)
         made = convert_object(as_json(kind, origin), world, Notes(""))
         if world.missing and self._is_new(origin) and backing.get(origin.key) is None:
-            # Manifests often list the parameters after the objects that refer to them.
+            # Retry later: manifests often list the parameters after the objects that refer to them.
             self.queue.add_after(key, _GRACE.total_seconds())
             return
         fresh = backing.get(origin.key) is None
@@ -185,7 +185,10 @@ class Translator:
         return created is not None and self._clock.now() - parse_rfc3339(created) < _GRACE
 
     async def _clean_up(self, prefix: str, name: str) -> None:
-        """Remove the current object of a classic one that is gone. A claim from a template gets a new classic one."""
+        """Remove the current object of a classic one that is gone.
+
+        A claim that was generated from a template gets a new classic claim.
+        """
         today = self._backings[prefix].get(name)
         if today is not None:
             others = (other for other in self._kinds if other != prefix)
@@ -211,13 +214,16 @@ class Translator:
         return live.metadata.deletion_timestamp is not None
 
     def _is_origin(self, prefix: str, name: str, today: Object) -> bool:
-        """Return True if ``today`` belongs to an object of this other kind. Only classes come from several kinds."""
+        """Return True if ``today`` belongs to an object of this other kind.
+
+        Only classes are created from several kinds.
+        """
         if self._backings[prefix] is not self._backings[CLASSES.group_resource]:
             return False
         return self._informers.informer(self._kinds[prefix]).store.get(name) is not None
 
     async def _show(self, claim: ResourceClaim) -> None:
-        """Create the classic claim for a claim that a pod got from a classic template."""
+        """Create the classic form of a current claim that was generated for a pod from a classic template."""
         meta = claim.metadata
         template = self._informers.informer(TEMPLATES).store.get(
             f"{meta.namespace}/{meta.annotations[TEMPLATE]}"
@@ -252,7 +258,10 @@ class Translator:
             await self._client.delete(kind, meta.name, meta.namespace or None, uid=meta.uid)
 
     async def _is_going(self, namespace: str) -> bool:
-        """Return True if a namespace is being deleted or is gone. Its controller deletes current objects only."""
+        """Return True if a namespace is being deleted or is gone.
+
+        The namespace controller only deletes current objects, so classic ones are deleted here.
+        """
         known = self._namespaces.store.get(namespace)
         if known is None:
             try:
@@ -279,6 +288,6 @@ class Translator:
 
 
 def _mark_immediate(spec: dict[str, Any], meta: dict[str, Any]) -> None:
-    """Ask the scheduler to allocate a claim at once if its classic form says so."""
+    """Ask the scheduler to allocate a claim at once if its classic form has the allocation mode Immediate."""
     if spec.get("allocationMode") == "Immediate":
         meta["annotations"] = {**meta.get("annotations", {}), IMMEDIATE_ANNOTATION: "Immediate"}

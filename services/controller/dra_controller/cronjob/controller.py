@@ -76,7 +76,10 @@ class CronJobController(QueueController):
         await self._write(cron_job, status)
 
     async def _follow(self, cron_job: CronJob, jobs: Sequence[Job], gone: set[str]) -> CronJobStatus:
-        """Return the status with the active Jobs and the time of the last success. ``gone`` were deleted."""
+        """Return the status with the active Jobs and the time of the last success.
+
+        ``gone`` are the uids of Jobs that were just deleted.
+        """
         left = tuple(entry for entry in cron_job.status.active if entry.uid not in gone)
         status = replace(cron_job.status, active=left)
         listed = {entry.uid for entry in status.active}
@@ -104,7 +107,7 @@ class CronJobController(QueueController):
                 if not is_finished(known[entry.uid]):
                     active.append(entry)
                 continue
-            # The informer may not have the Job yet.
+            # A missing Job may not be in the informer yet, so ask the API server.
             try:
                 job = await self._client.get(JOBS, entry.name, cron_job.metadata.namespace)
                 missing = job.metadata.uid != entry.uid
@@ -214,7 +217,8 @@ class CronJobController(QueueController):
             self._skew.observe((now - due).total_seconds())
             self._say(cron_job, "SuccessfulCreate", f"Created job {name}")
         except AlreadyExists:
-            # A controller created it and had no time to write that down; or it belongs to somebody else.
+            # The Job exists already: a controller created it and ended before it updated the status, or it has
+            # another owner.
             made = await self._client.get(JOBS, name, cron_job.metadata.namespace)
             owner = controller_of(made)
             if owner is None or owner.uid != cron_job.metadata.uid:

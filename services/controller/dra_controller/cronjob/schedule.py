@@ -59,7 +59,7 @@ class Schedule:
                 local += timedelta(minutes=1)
             else:
                 found = local.replace(tzinfo=zone).astimezone(UTC)
-                # In the hour that is skipped in spring there is no such time of day.
+                # The time does not exist in the hour that is skipped when daylight saving time begins.
                 if found.astimezone(zone).replace(tzinfo=None) == local and found > moment:
                     return found
                 local += timedelta(minutes=1)

@@ -29,13 +29,13 @@ from dra_controller.revisions import HASH, History
 from dra_controller.workload import WorkloadController, index_by_owner
 
 _ENDED = frozenset({"Failed", "Succeeded"})
-# If a kubelet rejects the pod each time, it is not created again at once (failedPodsBackoff).
+# Backoff before a failed pod is replaced, in case the kubelet rejects it each time (failedPodsBackoff).
 _FIRST_DELAY, _LONGEST_DELAY = 1.0, 900.0
 
 
 @dataclass
 class _Plan:
-    """The pods by node, and what to do on each node."""
+    """The pods by node, and the pods to create and delete."""
 
     pods: dict[str, list[Pod]] = field(default_factory=dict)
     wanted: set[str] = field(default_factory=set)
@@ -132,8 +132,8 @@ class DaemonSetController(WorkloadController):
             same = {pod.metadata.labels.get(HASH) for pod in running}
             if len(running) > 1 and not (_surge(daemon_set) and len(same) > 1):
                 plan.delete += running[1:]
-        # Only pods without a node: the pod garbage collector deletes the others after it has asked the API
-        # server.
+        # Delete only pods that are not on a node yet. The pod garbage collector deletes pods on missing nodes
+        # after it has asked the API server.
         plan.delete += [
             pod
             for name, pods in plan.pods.items()

@@ -49,7 +49,7 @@ def tie_to_node(spec: PodSpec, node: str) -> PodSpec:
 
 
 def node_of(pod: Pod) -> str:
-    """Return the node on which a pod of a DaemonSet is, or for which it is meant."""
+    """Return the node on which a pod of a DaemonSet runs, or that its affinity selects."""
     if pod.spec.node_name or pod.spec.affinity is None or pod.spec.affinity.node_affinity is None:
         return pod.spec.node_name
     required = pod.spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution

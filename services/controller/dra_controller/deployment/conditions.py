@@ -25,7 +25,7 @@ def find(status: DeploymentStatus, kind: str) -> DeploymentCondition | None:
 def with_condition(
     status: DeploymentStatus, now: datetime, kind: str, value: str, reason: str, message: str
 ) -> DeploymentStatus:
-    """Return ``status`` with the condition set, unless it says the same already."""
+    """Return ``status`` with the condition set, unless status and reason are unchanged."""
     old = find(status, kind)
     if old is not None and (old.status, old.reason) == (value, reason):
         return status
@@ -76,7 +76,7 @@ def with_availability(deployment: Deployment, status: DeploymentStatus, now: dat
 
 
 def has_deadline(deployment: Deployment) -> bool:
-    """Return True if a roll-out that makes no progress is given up at some time."""
+    """Return True if the Deployment has a progress deadline, after which a roll-out counts as failed."""
     seconds = deployment.spec.progress_deadline_seconds
     return seconds is not None and seconds != _NO_DEADLINE
 
@@ -93,7 +93,7 @@ def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
 
 
 def is_progressing(old: DeploymentStatus, new: DeploymentStatus) -> bool:
-    """Return True if the roll-out came closer to its end."""
+    """Return True if the roll-out made progress between both statuses."""
     old_updated, new_updated = old.updated_replicas or 0, new.updated_replicas or 0
     return (
         new_updated > old_updated
@@ -146,7 +146,7 @@ def with_progress(
             text = f"{subject} is progressing."
             refreshed = status
             if current is not None and current.reason == "ReplicaSetUpdated":
-                # The message is the same, but the deadline starts again.
+                # Only the time is updated, so that the deadline starts again.
                 refreshed = without_condition(status, PROGRESSING)
             status = with_condition(refreshed, now, PROGRESSING, "True", "ReplicaSetUpdated", text)
             if current is not None and current.status == "True":

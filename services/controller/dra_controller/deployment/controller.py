@@ -261,7 +261,7 @@ class DeploymentController(QueueController):
         await self._write_status(deployment, [*old, newest], newest)
 
     async def _clean_up(self, deployment: Deployment, old: list[ReplicaSet]) -> list[ReplicaSet]:
-        """Delete the oldest of the ReplicaSets that are only history."""
+        """Delete the oldest ReplicaSets without pods, beyond the revision history limit."""
         limit = deployment.spec.revision_history_limit
         if limit is None or limit == 2**31 - 1:
             return old
@@ -282,7 +282,7 @@ class DeploymentController(QueueController):
     async def _scale_all(
         self, deployment: Deployment, newest: ReplicaSet | None, old: list[ReplicaSet]
     ) -> list[ReplicaSet]:
-        """Give each ReplicaSet its share after the Deployment was scaled."""
+        """Scale each ReplicaSet in proportion after the Deployment was scaled."""
         everything = [*old, *([newest] if newest is not None else [])]
         active = [rs for rs in everything if replicas_of(rs)]
         if len(active) <= 1:

@@ -87,7 +87,10 @@ def annotate(deployment: Deployment, replica_set: ReplicaSet, number: int) -> Re
 
 
 def size_annotations(deployment: Deployment) -> dict[str, str]:
-    """Return the annotations that record the size of the Deployment. Scaling is noticed by them."""
+    """Return the annotations that record the size of the Deployment.
+
+    A difference to the spec shows that the Deployment was scaled.
+    """
     surge, _ = limits(deployment)
     wanted = replicas_of(deployment)
     return {DESIRED: str(wanted), MAX: str(wanted + surge)}

@@ -1,4 +1,4 @@
-"""The next numbers of pods of a Deployment's ReplicaSets. Pure.
+"""Compute the next number of replicas of each of a Deployment's ReplicaSets. Pure.
 
 Mirrors pkg/controller/deployment/rolling.go, with its arithmetic.
 """

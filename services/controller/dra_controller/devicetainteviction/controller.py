@@ -1,4 +1,4 @@
-"""The device taint eviction controller: it reports events to the state, and carries out the work that results.
+"""The device taint eviction controller: it passes events to :mod:`.state`, and does the work that the state schedules.
 
 Mirrors pkg/controller/devicetainteviction/device_taint_eviction.go.
 """
@@ -126,7 +126,7 @@ class DeviceTaintEvictionController(Controller):
         return context.features.enabled("DRADeviceTaints")
 
     def _track(self, resource: Resource[DeviceTaintRule]) -> None:
-        """Add the taints of rules to the slices, as in 1.34. The taints of the slices then evict."""
+        """Add the taints of rules to the slices, as in 1.34. Pods are then evicted because of the slices' taints."""
         context = self._context
         classes = context.informers.informer(DEVICE_CLASSES)
         self._watched.append(classes)
@@ -178,7 +178,7 @@ class DeviceTaintEvictionController(Controller):
             deleted = await self._delete(pod)
         except NotFound:
             deleted = False
-        # Whatever informers say later, this pod is done.
+        # The pod is deleted. Ignore later informer events about it.
         self.state.evictions.pop(pod, None)
         self._evicted.add(pod.uid)
         if not deleted:
@@ -193,7 +193,7 @@ class DeviceTaintEvictionController(Controller):
             if isinstance(reason, RuleTaint):
                 ref = RuleRef.of(reason.rule.metadata)
                 self.state.evicted_by_rule[ref.uid] = self.state.evicted_by_rule.get(ref.uid, 0) + 1
-                # Immediately would be too early: the informer still has the pod.
+                # Check again later, because the informer still has the deleted pod now.
                 self.queue.add_after(ref, RULE_STATUS_SECONDS)
         return 0.0
 
@@ -236,8 +236,8 @@ class DeviceTaintEvictionController(Controller):
             and known.last_transition_time is not None
             and (known.observed_generation or 0) == rule.metadata.generation
         ):
-            # The time changes with the message, so it is the time of the last update. It is expensive to
-            # count pods.
+            # The transition time is updated with the message, so it is the time of the last update. Limit the
+            # updates, because counting the pods is expensive.
             passed = (now - parse_rfc3339(known.last_transition_time)).total_seconds()
             if passed < RULE_STATUS_SECONDS:
                 return RULE_STATUS_SECONDS - passed

@@ -82,7 +82,7 @@ class EvictionState:
         self.evicted_by_rule: dict[str, int] = {}
 
     def simulation(self) -> "EvictionState":
-        """Return a copy that has no effects and no rules."""
+        """Return a copy for a dry run: it schedules nothing and has no rules."""
         copy = EvictionState(
             self._pods,
             self._clock,
@@ -173,7 +173,7 @@ class EvictionState:
             and old.status.resource_claim_statuses == new.status.resource_claim_statuses
             and old.status.extended_resource_claim_status == new.status.extended_resource_claim_status
         ):
-            # Pods change often, not least because eviction sets a condition.
+            # Skip changes that do not matter, because pods change often. The eviction itself sets a condition.
             return
         self._check_pod(new)
 
@@ -219,7 +219,8 @@ class EvictionState:
                     check_for_pod(pod, known.claim, pod_groups=self._pod_groups)
                 except ClaimReferenceError:
                     continue
-            # Without a reservation the claim may be another pod's, perhaps one that had the same name.
+            # If the pod has no reservation, the claim may belong to another pod, such as an earlier one with
+            # the same name.
             if is_reserved_for_pod(pod, known.claim, pod_groups=self._pod_groups):
                 eviction = join(eviction, known.eviction)
         return eviction
@@ -283,7 +284,7 @@ class EvictionState:
         self._schedule(ref, max(0.0, delay))
         for reason in eviction.reasons:
             if isinstance(reason, RuleTaint):
-                # Later, because more pods are likely to follow.
+                # Update the rule's status a bit later, because more pods are likely to follow.
                 self._schedule(RuleRef.of(reason.rule.metadata), RULE_STATUS_SECONDS)
 
 
@@ -329,7 +330,7 @@ def _intolerable_at(
 
 
 def _claims_of(pod: Pod) -> Iterable[tuple[str, bool]]:
-    """Yield the names of the pod's claims, each with whether the claim must be checked to be the pod's own."""
+    """Yield the names of the pod's claims, each with True if the claim must be owned by the pod."""
     for entry in pod.spec.resource_claims:
         try:
             name, check = claim_name(pod, entry)

@@ -25,7 +25,8 @@ from dra_controller.uids import RecentUids
 
 _RESYNC_SECONDS = 30.0
 _WORKERS = 20
-# pkg/controller/garbagecollector: events are many, short-lived, and own nothing.
+# pkg/controller/garbagecollector: events are ignored, because they are numerous and short-lived and own
+# nothing.
 _IGNORED = {("", "events"), ("events.k8s.io", "events")}
 _NEEDED_VERBS = frozenset(("list", "watch", "delete"))
 
@@ -94,8 +95,8 @@ class GarbageCollector(Controller):
         before = self._kinds.keys()
         self._kinds = {(entry.resource.api_version, entry.resource.kind): entry.resource for entry in served}
         if self._kinds.keys() - before:
-            # Objects that waited for their kind to be served need not wait out their delay of up to a
-            # quarter of an hour.
+            # Retry objects whose owner's kind was not served before now, instead of after their delay of up to
+            # 15 minutes.
             for uid in self._unserved:
                 self._delete_queue.add(uid)
             self._unserved.clear()
@@ -113,7 +114,8 @@ class GarbageCollector(Controller):
             for obj in informer.store.list():
                 self._graph.remove(obj.metadata.uid)
         for key in wanted.keys() - self._monitors.keys():
-            # What other controllers watch needs no second watch (controller-manager/pkg/informerfactory).
+            # Reuse the informers of other controllers for the kinds that these watch
+            # (controller-manager/pkg/informerfactory).
             shared = self._context.informers.find(wanted[key])
             informer = shared or Informer(
                 self._client, wanted[key], clock=self._clock, relist_seconds=self._context.relist_seconds
@@ -170,8 +172,8 @@ class GarbageCollector(Controller):
                 raise Retry(f"its other dependents name {node.identity}, which is looked up next")
             return
         if node.virtual:
-            # Only its informer may add it to the graph. If it was deleted before, no event would ever
-            # remove it.
+            # Leave it to the informer to add the object to the graph. If the object was already deleted, no
+            # event would remove it.
             raise Retry(f"{node.identity} has not been seen yet")
         if node.deleting_dependents:
             await self._finish_foreground(kind, node, live)
@@ -213,7 +215,7 @@ class GarbageCollector(Controller):
                 return
             if version is None or now.metadata.owner_references != live.metadata.owner_references:
                 raise Retry(f"{node.identity} changed: {error}") from error
-            # Something else in it changed, for example because its controller cleans up at the same time.
+            # The object changed in the meantime, for example because its controller cleans up at the same time.
             await self._delete_version(kind, live, None, policy)
         _log.info("deleted object without owners", object=str(node.identity), propagation=policy)
 
@@ -242,8 +244,7 @@ class GarbageCollector(Controller):
     async def _owner(self, identity: Identity, owner: OwnerReference) -> AnyObject | None:
         """Return the owner; None if it does not exist.
 
-        Raises:
-            Retry: it cannot be known now. _Unresolvable: it never can.
+        Raises: Retry: this cannot be determined now. _Unresolvable: this can never be determined.
         """
         kind = self._kind_of(owner.api_version, owner.kind)
         if kind is None:
@@ -365,5 +366,5 @@ def _memory(identity: Identity) -> str:
 
 
 async def _watch(informer: Informer[AnyObject]) -> None:
-    """Run one monitor. If a resync ends it, the collector goes on."""
+    """Run one monitor. If a resync ends the monitor, the collector continues."""
     await informer.run()

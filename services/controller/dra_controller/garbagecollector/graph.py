@@ -153,7 +153,7 @@ class Graph:
             owner = self._nodes.get(owner_uid)
             if owner is None:
                 if owner_uid in before:
-                    # It is gone, and its dependents were examined at that time.
+                    # The owner is gone, and its dependents were examined when it disappeared.
                     continue
                 owner = self._nodes[owner_uid] = Node(_owner_identity(reference, node.identity), virtual=True)
                 self._look(owner_uid)
@@ -176,7 +176,7 @@ class Graph:
                     self._look(dependent.identity.uid)
 
     def _report(self, owner: Node, dependent: Node, reference: OwnerReference) -> None:
-        # Another name or kind may be a mistake, another namespace always is.
+        # A reference with another name or kind may be a mistake; one to another namespace always is.
         if owner.identity.namespace not in ("", dependent.identity.namespace):
             self._mismatch(dependent.identity, reference)
 

@@ -65,7 +65,7 @@ class JobController(WorkloadController):
         super().__init__(context)
         self._backoffs: dict[str, _Backoff] = {}
         self._untracked = RecentUids(4096)
-        #: By the key of a Job: the keys of tracked pods that may have lost it.
+        #: For each key of a Job: the keys of tracked pods whose Job may be gone.
         self._orphans: dict[str, set[str]] = {}
         self._metrics = JobMetrics(context.registry)
 
@@ -129,7 +129,7 @@ class JobController(WorkloadController):
             await self._manage(job, pods)
 
     async def _count(self, job: Job, pods: Sequence[Pod], *, settled: bool) -> Job:
-        """Bring the status up to date: ended pods, running pods and, if everything is known, the outcome of the Job."""
+        """Update the numbers of ended and running pods and, if all expected pods were observed, the outcome."""
         now = self._clock.now()
         tracked = {pod.metadata.uid: pod for pod in pods if self._is_tracked(pod)}
         tally = tally_pods(job, pods, tracked)
@@ -145,7 +145,7 @@ class JobController(WorkloadController):
         job = await self._write(job, status)
         job = await self._untrack_counted(job, [*tally.ended.ignored, *rest], tracked)
         if policy.outcome(status) is not None and tally.active and settled:
-            # Only now, because a pod that is being deleted and has the finalizer counts as failed.
+            # Not earlier, because a pod that is being deleted and has the finalizer counts as failed.
             await self.delete_pods(job, tally.active)
         left = policy.deadline_left(job, now)
         if left is not None and left > 0 and not policy.is_finished(job):
@@ -165,7 +165,7 @@ class JobController(WorkloadController):
     def _outcome(
         self, job: Job, pods: Sequence[Pod], tally: Tally, now: datetime
     ) -> tuple[str, str, str] | None:
-        """Return the condition that decides how the Job ends, with reason and message; None while that is open."""
+        """Return the condition with which the Job will end, with reason and message; None while this is undecided."""
         active = sum(is_active(pod) for pod in pods)
         rule = policy.met_rule(job, tally.indexes)
         if rule is not None:
@@ -180,7 +180,7 @@ class JobController(WorkloadController):
     def _judge(
         self, job: Job, status: JobStatus, outcome: tuple[str, str, str] | None, now: datetime
     ) -> JobStatus:
-        """Return ``status`` with the condition that is set before the last pod has ended."""
+        """Return ``status`` with the interim condition (FailureTarget or SuccessCriteriaMet) for the outcome."""
         if policy.has_condition(job, "FailureTarget", "SuccessCriteriaMet"):
             return status
         if outcome is not None:
@@ -223,7 +223,10 @@ class JobController(WorkloadController):
         return job
 
     async def _manage(self, job: Job, pods: Sequence[Pod], *, fresh: bool = False) -> None:
-        """Create or delete pods until the right number runs. Acts only on a ``fresh`` view, which it gets first."""
+        """Create or delete pods until the right number runs.
+
+        If the view is not ``fresh``, read the pods and the Job from the API server first.
+        """
         if policy.has_condition(job, "FailureTarget", "SuccessCriteriaMet"):
             return
         active = [pod for pod in pods if is_active(pod)]

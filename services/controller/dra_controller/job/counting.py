@@ -20,7 +20,7 @@ from dra_controller.pods import is_active, is_ready, is_terminal
 
 @dataclass(frozen=True)
 class Ended:
-    """The tracked pods that ended and are not listed yet, by their meaning for the Job."""
+    """The tracked pods that ended and are not listed as uncounted yet, as succeeded, failed and ignored."""
 
     succeeded: Sequence[Pod]
     failed: Sequence[Pod]
@@ -31,7 +31,8 @@ class Ended:
 class Tally:
     """The counts of a Job.
 
-    ``status`` lists the pods that have ended now. ``indexes`` succeeded, ``lost`` failed for good.
+    ``status`` lists the pods that have ended now. ``indexes`` are the indexes that succeeded, ``lost`` those
+    that failed for good.
     """
 
     status: JobStatus
@@ -44,7 +45,7 @@ class Tally:
 
     @property
     def uncounted_pods(self) -> UncountedTerminatedPods:
-        """The pods that are listed and not part of the counters yet."""
+        """The pods that are listed as uncounted and not part of the counters yet."""
         return self.status.uncounted_terminated_pods or UncountedTerminatedPods()
 
 
@@ -109,7 +110,10 @@ def _classify(job: Job, tracked: Mapping[str, Pod], listed: UncountedTerminatedP
 
 
 def _indexes(job: Job, status: JobStatus, ended: Ended) -> tuple[set[int], set[int]]:
-    """Return the indexes that succeeded, and those that failed for good. One that ever succeeded has not failed."""
+    """Return the indexes that succeeded, and those that failed for good.
+
+    An index of which any pod succeeded has not failed.
+    """
     indexes, lost = parse_indexes(status.completed_indexes), parse_indexes(status.failed_indexes)
     if not policy.is_indexed(job):
         return indexes, lost
@@ -124,7 +128,8 @@ def _indexes(job: Job, status: JobStatus, ended: Ended) -> tuple[set[int], set[i
 def count_rest(job: Job, tally: Tally, tracked: Mapping[str, Pod]) -> tuple[JobStatus, list[Pod]]:
     """Return the status once the outcome is certain, and the pods that lose the finalizer without having ended.
 
-    Their end is not awaited: they failed with the Job, or do not count if it succeeded.
+    The end of these pods is not awaited: they count as failed if the Job failed, and do not count if it
+    succeeded.
     """
     outcome = policy.outcome(tally.status)
     if outcome is None:

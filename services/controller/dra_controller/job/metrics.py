@@ -32,7 +32,7 @@ class JobMetrics:
         self._jobs.labels(_mode(job), "succeeded" if succeeded else "failed", reason).inc()
 
     def count_pods(self, job: Job, status: JobStatus) -> None:
-        """Count the pods by which ``status`` exceeds the present status of the Job."""
+        """Count the pods that ``status`` has in its counters and the Job's present status has not."""
         for result, before, after in (
             ("succeeded", _count_succeeded(job, job.status), _count_succeeded(job, status)),
             ("failed", job.status.failed or 0, status.failed or 0),

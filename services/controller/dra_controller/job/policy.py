@@ -51,7 +51,7 @@ def waits_for_failure(job: Job) -> bool:
 
 
 def is_failed(job: Job, pod: Pod) -> bool:
-    """Return True if the pod counts as failed."""
+    """Return True if the pod counts as failed for the Job."""
     if pod.status.phase == "Failed":
         return True
     deleted = pod.metadata.deletion_timestamp is not None
@@ -86,7 +86,10 @@ def fails_index(job: Job, pod: Pod) -> bool:
 def failure(
     job: Job, pods: Sequence[Pod], failed: int, now: datetime, *, succeeded: set[int], lost: set[int]
 ) -> tuple[str, str] | None:
-    """Return reason and message if the Job has failed. ``succeeded`` and ``lost`` are indexes with either result."""
+    """Return reason and message if the Job has failed.
+
+    ``succeeded`` are the indexes that succeeded, ``lost`` those that failed.
+    """
     for pod in pods:
         if is_failed(job, pod) and is_terminal(pod):
             rule = matching_rule(job, pod)

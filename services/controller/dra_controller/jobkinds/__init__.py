@@ -1,4 +1,4 @@
-"""Small controllers of the kinds that people write jobs in, for clusters without the operators of those kinds.
+"""Simple controllers for custom kinds of jobs such as JobSet, for clusters without the operators of these kinds.
 
-``--with`` chooses them; docs/job-kinds.md says what each leaves to the real operator.
+``--with`` enables them; docs/job-kinds.md lists the features that only the real operators have.
 """

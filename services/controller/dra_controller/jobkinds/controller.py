@@ -1,4 +1,4 @@
-"""The base of the controllers: an object of a custom kind, its children, and its status with conditions and events."""
+"""The base class of the controllers of custom kinds: create an object's children, and write its status and events."""
 
 import copy
 from abc import abstractmethod
@@ -180,7 +180,7 @@ class JobKindController(QueueController):
     async def delete(
         self, resource: Resource[T], children: Iterable[T], propagation: str | None = None
     ) -> None:
-        """Delete the children whose deletion has not begun."""
+        """Delete those children that are not being deleted yet."""
         for child in children:
             meta = child.metadata
             if meta.deletion_timestamp is None:

@@ -25,7 +25,7 @@ _RUNTIMES = Path(__file__).parent / "trainer" / "runtimes.json"
 _PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _RETRY_SECONDS = 0.2
 _JOB = "spec.replicatedJobs[].template.spec"
-# By kind, the defaults of its webhook: a field, and its value.
+# For each kind, the defaults that its webhook sets: fields with their values.
 _DEFAULTS: dict[str, dict[str, Any]] = {
     # pkg/webhooks/jobset_webhook.go
     "JobSet": {

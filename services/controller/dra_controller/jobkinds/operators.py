@@ -7,7 +7,7 @@ from dra_shared.api.meta import Object
 from dra_shared.api.resources import Resource
 from msgspec import field
 
-#: The operators, and for each those whose kinds it needs.
+#: The operators. The value is the other operators whose kinds it needs.
 OPERATORS: dict[str, tuple[str, ...]] = {
     "jobset": (),
     "lws": (),

@@ -107,7 +107,7 @@ class NodeLifecycleController(Controller):
             self._recorder.event(reference(NODES, node), "Normal", "NodeNotReady", message)
 
     async def _mark(self, name: str) -> None:
-        """Update the taints of the node from its conditions, and the readiness of its pods from both."""
+        """Update the taints of the node from its conditions, and mark its pods as not ready if it does not report."""
         node = self._nodes.store.get(name)
         if node is None or node.metadata.deletion_timestamp is not None:
             return
@@ -124,7 +124,7 @@ class NodeLifecycleController(Controller):
             await self._client.patch(NODES, name, {"metadata": {"labels": labels}})
         ready = health.condition(node, "Ready")
         if ready is not None and ready.status == "Unknown":
-            # A kubelet that reports itself that its node is not ready still looks after its pods.
+            # If the kubelet itself reports that the node is not ready, it still manages its pods.
             for pod in self._pods.store.by_index(_BY_NODE, name):
                 await self._mark_unready(pod)
 

@@ -19,7 +19,7 @@ _PRESSURES = {
     "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
 }
 _KEPT = {NOT_READY, UNREACHABLE, _UNSCHEDULABLE, *_PRESSURES.values()}
-# Labels that nodes also have under a second name, which older clients know.
+# Node labels that also exist under a second name for older clients.
 _SECOND_NAMES = {
     "kubernetes.io/arch": "beta.kubernetes.io/arch",
     "kubernetes.io/os": "beta.kubernetes.io/os",
@@ -29,7 +29,7 @@ KUBELET_CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 @dataclass(frozen=True)
 class Probe:
-    """The last change of a node's reports, and since when on the clock of this process.
+    """The last observed report of a node, and when it changed, by the clock of this process.
 
     The node's clock does not matter, because only the fact of a change counts.
     """
@@ -47,7 +47,7 @@ def condition(node: Node, kind: str) -> NodeCondition | None:
 def observe(node: Node, lease: Lease | None, previous: Probe | None, now: float) -> Probe:
     """Return the new observation."""
     ready = condition(node, "Ready")
-    # The writes of Unknown by this controller do not change the heartbeat.
+    # When this controller sets conditions to Unknown, the heartbeat times do not change.
     heartbeat = f"{ready.last_heartbeat_time} {ready.status != 'Unknown'}" if ready is not None else None
     renewal = lease.spec.renew_time if lease is not None else None
     if previous is not None and previous.renewal == renewal and previous.heartbeat == heartbeat:

@@ -97,7 +97,8 @@ class ResourceClaimController(QueueController):
         if deleted or is_done(pod):
             names = [*claim_keys(pod)]
             if extended is not None:
-                # The scheduler created that claim, and nothing else takes care of it.
+                # Only the key of the claim for extended resources: the scheduler created it, so no pod key
+                # covers it.
                 names.append(f"{pod.metadata.namespace}/{extended.resource_claim_name}")
             for name in names:
                 self.queue.add(_CLAIM + name)
@@ -152,7 +153,7 @@ class ResourceClaimController(QueueController):
                 try:
                     check_for_pod(pod, claim, pod_groups=pod_groups)
                 except ClaimReferenceError:
-                    # Nothing can be done until the other claim is gone.
+                    # Nothing can be done until the other claim with that name is gone.
                     continue
             if pod.spec.node_name and needs_reservation(pod, claim, pod_groups=pod_groups):
                 return True
@@ -167,7 +168,7 @@ class ResourceClaimController(QueueController):
                 self.queue.add(_CLAIM + name)
         if self._group_needs_work(group):
             self.queue.add(_GROUP + group.key)
-        # Its pods get the names of their claims from the group.
+        # The pods of the group get the names of their claims from the group's status.
         for pod in self._views.pods.by_index(_BY_GROUP, group.key):
             self._pod_changed(pod)
 

@@ -47,7 +47,7 @@ Consumer = TypeVar("Consumer", Pod, PodGroup)
 
 
 class Provisioner:
-    """Reconciles pods and pod groups that use claims."""
+    """Creates the claims of pods and pod groups."""
 
     def __init__(self, views: Views) -> None:
         self._views = views
@@ -178,7 +178,8 @@ class Provisioner:
         views = self._views
         found = self._find(owner.uid, entry.name)
         if found is not None and views.claims.get(found.key) is None:
-            # Only this controller knows of it. It may have been deleted before the informer reported it.
+            # Only this controller has recorded the claim. Ask the API server, because it may already have been
+            # deleted.
             try:
                 live = await views.client.get(RESOURCE_CLAIMS, found.metadata.name, namespace)
             except NotFound:
@@ -218,9 +219,9 @@ class Provisioner:
     ) -> None:
         """Write the names of the claims into the status of the consumer.
 
-        The write only succeeds if the consumer has not changed since the decision. Otherwise another
-        controller may have been faster. Its claim then stays and ours is deleted, so that there is one claim
-        for each entry, however many controllers there are.
+        The write only succeeds if the consumer has not changed since the decision. Otherwise another controller
+        may have created a claim for the entry first. In that case that claim is kept and ours is deleted, so
+        that each entry has one claim even with several controllers.
 
         Raises:
             Conflict: the state changed each time; the key is retried, later each time.
@@ -307,7 +308,11 @@ def needs_reservation(pod: Pod, claim: ResourceClaim, *, pod_groups: bool) -> bo
 
 
 def _status_patch(resource: Resource[Consumer], obj: Consumer, made: dict[str, str]) -> dict[str, Any]:
-    """Return the body to apply. It has all entries of this field manager, because others of its entries are removed."""
+    """Return the body to apply.
+
+    The body lists all entries that this field manager owns, because server-side apply removes those that it
+    omits.
+    """
     names = {
         status.name: status.resource_claim_name
         for status in obj.status.resource_claim_statuses

@@ -35,7 +35,10 @@ class Reservations:
         self._views = views
 
     async def sync_claim(self, key: str) -> None:
-        """Remove consumers that are done. Without consumers deallocate the claim, and delete it if it was generated."""
+        """Remove finished consumers from the claim.
+
+        If none is left, deallocate the claim, and delete it if it was generated.
+        """
         claim = self._views.claims.get(key)
         if claim is None:
             return
@@ -64,8 +67,8 @@ class Reservations:
             pod = views.pods.get(key)
             if pod is not None and pod.metadata.uid == consumer.uid:
                 return not is_done(pod)
-            # The informer may be behind the scheduler, which knows the pod; or it only has a pod that had
-            # the name before. Only the API server can tell.
+            # Ask the API server: the informer may not have the pod yet that the scheduler has seen, or may have
+            # an earlier pod of that name.
             return await self._exists(PODS, claim, consumer)
         if (
             views.groups is not None
@@ -78,7 +81,7 @@ class Reservations:
             if group is not None and group.metadata.uid == consumer.uid:
                 return True
             return await self._exists(views.group_resource, claim, consumer)
-        # Consumers of other kinds are not judged here.
+        # Consumers of other kinds are always kept.
         return True
 
     async def _exists(
@@ -96,7 +99,7 @@ class Reservations:
     async def _release(
         self, claim: ResourceClaim, remaining: tuple[ResourceClaimConsumerReference, ...]
     ) -> None:
-        # An update and not a patch, so that it fails if anyone else changed the claim meanwhile.
+        # Use an update and not a patch, so that it fails if the claim was changed in the meantime.
         status = replace(claim.status, reserved_for=remaining)
         if not remaining and FINALIZER in claim.metadata.finalizers:
             status = replace(status, allocation=None)
@@ -130,11 +133,11 @@ class Reservations:
             return
         pod = self._views.pods.get(f"{claim.metadata.namespace}/{owner.name}")
         if pod is None:
-            # Perhaps it is not known yet. If it is gone, the garbage collector deletes the claim.
+            # The informer may not have the pod yet. If the pod is gone, the garbage collector deletes the
+            # claim.
             return
         if pod.metadata.uid != owner.uid:
-            # It may be a pod that had the name before, and the scheduler may have created the claim for the
-            # new one.
+            # The informer's pod may be an earlier one of that name, and the claim may belong to the new pod.
             if await self._exists(PODS, claim, owner):
                 return
         elif not is_done(pod) and not await self._is_surplus(claim, pod):
@@ -176,7 +179,8 @@ class Reservations:
     async def _is_for(self, pod: Pod, key: str) -> bool:
         claim = self._views.claims.get(key)
         if claim is None:
-            # The informer may not have reported it yet, and no event would queue this claim again.
+            # Read the other claim from the API server: if the informer does not have it yet, no later event
+            # would queue this claim.
             namespace, _, name = key.partition("/")
             try:
                 claim = await self._views.client.get(RESOURCE_CLAIMS, name, namespace)

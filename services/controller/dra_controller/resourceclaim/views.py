@@ -44,7 +44,7 @@ class Views:
 
     @property
     def pod_groups(self) -> bool:
-        """True if claims of pod groups count."""
+        """True if pod groups may have claims."""
         return self.groups is not None
 
     @property
@@ -62,10 +62,9 @@ class Views:
         )
 
     def group_of(self, pod: Pod) -> PodGroup | None:
-        """Return the group of the pod; None if groups do not count or it has none.
+        """Return the group of the pod; None if the pod has none or the feature is off.
 
-        Raises:
-            SyncError: it has one that is not there (yet).
+        Raises: SyncError: the group does not exist (yet).
         """
         name = pod_group_name(pod)
         if self.groups is None or name is None:

@@ -25,7 +25,10 @@ from dra_controller.workload import WorkloadController, index_by_owner
 def with_owner(
     claim: PersistentVolumeClaim, stateful_set: StatefulSet, pod: Pod, *, surplus: bool
 ) -> PersistentVolumeClaim:
-    """Return the claim with the owner that it should have. ``surplus`` if the StatefulSet does not need its pod."""
+    """Return the volume claim with the owner that the retention policy requires.
+
+    ``surplus`` if the StatefulSet does not need its pod.
+    """
     policy = stateful_set.spec.persistent_volume_claim_retention_policy
     references = claim.metadata.owner_references
     others = tuple(entry for entry in references if not _is_ours(entry, stateful_set, pod))
@@ -42,7 +45,7 @@ def with_owner(
 
 
 def goes_with(claim: PersistentVolumeClaim, pod_name: str) -> bool:
-    """Return True if the claim is deleted with a pod of that name."""
+    """Return True if the volume claim has an owner reference to a pod of that name."""
     return any(
         entry.kind == PODS.kind and entry.name == pod_name for entry in claim.metadata.owner_references
     )
@@ -198,8 +201,8 @@ class StatefulSetController(WorkloadController):
                 return
             raise Retry(f"another pod has the name {live.key}: {error}") from error
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
-            # As upstream, this includes requests without an answer: the pod may exist then, and the next try
-            # records no event.
+            # As upstream, record the event even if the request got no response. If the pod exists then, the
+            # next attempt records no event.
             text = f"Create Pod {name} in StatefulSet {stateful_set.metadata.name} failed error: {error}"
             self.recorder.event(involved, "Warning", "FailedCreate", text)
             raise

@@ -27,14 +27,12 @@ class DriverNode:
     """The node that a driver runs on.
 
     Args:
-        kubelet_root: the kubelet's directory on that node.
-        cdi_directory: where its container engine reads CDI files.
-        slices: an informer of all ResourceSlices, if several drivers share one.
-        kubernetes: the version of Kubernetes that drivers follow there.
-        sockets: where the driver listens for the kubelet.
-        cluster: a client for objects that belong to no single node; if None, the driver's own client is used.
-        durable: whether checkpoints are synced to the disk.
-        instance: the UID of the driver's pod, for rolling updates in which a new pod starts before the old one ends.
+        kubelet_root: the kubelet's directory on that node. cdi_directory: where its container engine reads CDI
+        files. slices: an informer of all ResourceSlices that several drivers share, if there is one.
+        kubernetes: the version of Kubernetes that drivers follow there. sockets: where the driver listens for
+        the kubelet. cluster: a client for objects that do not belong to a single node; if None, the driver's
+        own client is used. durable: whether checkpoints are synced to the disk. instance: the UID of the
+        driver's pod, for rolling updates in which a new pod starts before the old one ends.
     """
 
     name: str
@@ -80,23 +78,23 @@ class Driver(Protocol):
         """Return a context in which the driver serves, publishes and prepares on the node.
 
         Raises:
-            DriverConfigError: it cannot run there with its options.
+            DriverConfigError: the driver cannot run on the node with its options.
         """
         ...
 
 
 @runtime_checkable
 class Repairable(Protocol):
-    """A running driver that keeps faults of its devices until someone repairs them."""
+    """A running driver that taints faulty devices until they are repaired."""
 
     async def mark_repaired(self) -> None:
-        """Forget the faults of all devices, because they work again."""
+        """Remove the taints of all device faults, because the devices work again."""
         ...
 
 
 @runtime_checkable
 class Machines(Protocol):
-    """The machines below a driver: simulated GPUs, the labels of their nodes, their container runtime."""
+    """The machines that a driver runs on: simulated GPUs, the labels of their nodes, their container runtime."""
 
     def system(self, node_name: str, /) -> "SimulatedSystem | None":
         """Return the node's simulated machine, or None if it is real."""

@@ -54,7 +54,7 @@ DRIVERS: Mapping[str, DriverEntry] = {
     ),
     NVIDIA_PLUGIN: DriverEntry(NvidiaPluginFactory, plugin.OPTIONS, plugin.from_environment, machines=True),
 }
-# The driver whose machines nodes have if all drivers are external.
+# The driver that defines the simulated machines of nodes if all drivers are external.
 _DEFAULT = NVIDIA
 
 
@@ -97,7 +97,7 @@ def find_driver(name: str, options: DriverOptions) -> Driver:
 
 
 def find_machines(drivers: Sequence[Driver], options: DriverOptions) -> Machines | None:
-    """Return the driver that knows the nodes' machines. Without drivers, the default one is used.
+    """Return the driver that defines the nodes' simulated machines. Without drivers, the default one is used.
 
     Raises:
         DriverConfigError: the options are wrong.

@@ -79,7 +79,10 @@ class DevicePlugin(Protocol):
         ...
 
     def choose_preferred(self, available: Sequence[str], required: Sequence[str], size: int) -> list[str]:
-        """Return those available devices that fit best with the required ones. Raises AllocationError."""
+        """Return ``size`` available devices that fit best together, including the required ones.
+
+        Raises AllocationError.
+        """
         ...
 
 
@@ -259,7 +262,7 @@ def _answer(allocation: Allocation) -> pb.ContainerAllocateResponse:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return an identity of the file. A socket that was created again has another one."""
+    """Return a value that identifies the file. It changes if the socket is created again."""
     try:
         found = path.stat()
     except OSError:

@@ -17,7 +17,8 @@ _FNV_OFFSET = 0x811C9DC5
 _FNV_PRIME = 0x01000193
 _FNV_PRIME_INVERSE = pow(_FNV_PRIME, -1, 1 << 32)
 _MASK = 0xFFFFFFFF
-# Names of members and the text between them, which all claims share. UIDs and times contain digits.
+# Runs of text without digits are cached: they are member names, which all claims share. UIDs and times contain
+# digits.
 _WORDS = re.compile(rb'("[^0-9]{10,}")')
 
 # Field order of k8s.io/api/resource/v1 (types.go). The value of a name is the order inside it.

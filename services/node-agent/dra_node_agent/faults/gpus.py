@@ -37,7 +37,7 @@ class FaultyGpu:
 
     def report_xid(self, xid: int) -> None:
         """Report a critical error."""
-        # A GPU in MIG mode has no processes of its own, and drivers ignore its reports about the whole GPU.
+        # A GPU in MIG mode has no processes of its own, and drivers ignore XIDs of the whole GPU.
         with self._system.lock:
             place = next(
                 ((whole.id, part.id) for whole, part in self._gpu.mig_devices()), (NO_INSTANCE, NO_INSTANCE)
@@ -66,7 +66,7 @@ class FaultyGpu:
             yield
         finally:
             with self._system.lock:
-                # Remove partitions that someone created meanwhile, because claims know the old ones.
+                # Delete MIG devices that were created during the fault, because claims refer to the old ones.
                 self._gpu.instances.clear()
                 self._gpu.instances.update(before)
 

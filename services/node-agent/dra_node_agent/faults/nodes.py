@@ -88,7 +88,7 @@ class AgentNode(Protocol):
         ...
 
     def registered_drivers(self) -> Collection[str]:
-        """Return the names of the drivers registered with the kubelet, wherever they run."""
+        """Return the names of the drivers registered with the kubelet, whether the agent runs them or not."""
         ...
 
     def stop_driver(self, name: str) -> AbstractAsyncContextManager[None]:
@@ -112,7 +112,7 @@ class AgentNode(Protocol):
         ...
 
     async def mark_repaired(self) -> None:
-        """Remove the drivers' taints, because the devices work again."""
+        """Make drivers remove the taints of device faults, because the devices work again."""
         ...
 
 
@@ -120,8 +120,7 @@ class NodeFaults:
     """Faults of an agent's nodes.
 
     Args:
-        node: returns a node by name, or None.
-        system: returns a node's simulated GPUs, or None.
+        node: returns the agent's node with a name, or None. system: returns a node's simulated GPUs, or None.
     """
 
     def __init__(
@@ -155,7 +154,7 @@ class NodeFaults:
             async with kind.strike(target, fault) as count:
                 yield count
         finally:
-            # By identity: two faults may be equal.
+            # Compare by identity, because two faults may be equal.
             faults[:] = [other for other in faults if other is not fault]
 
 

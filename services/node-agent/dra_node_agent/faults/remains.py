@@ -40,14 +40,14 @@ class Remains:
 
     @contextlib.contextmanager
     def devices(self) -> Iterator[None]:
-        """Note inside the context that drivers remember a fault of the node's devices."""
+        """Record on the disk, inside the context, that drivers have taints because of a fault of the node's devices."""
         self._devices.touch()
         yield
         self._devices.unlink(missing_ok=True)
 
     @property
     def has_devices(self) -> bool:
-        """True if an agent was killed before its drivers had forgotten a fault."""
+        """True if an agent was killed before its drivers removed the taints of a fault."""
         return self._devices.exists()
 
 

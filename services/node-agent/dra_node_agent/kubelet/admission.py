@@ -31,8 +31,7 @@ class Rejected(Exception):
 async def admit_allocated(pod: Pod, allocate: Allocate) -> None:
     """Allocate the devices of the pod's containers, init containers first (topology manager's scope container).
 
-    Raises:
-        Rejected: a container can't have it.
+    Raises: Rejected: devices for a container are not available.
     """
     for container in (*pod.spec.init_containers, *pod.spec.containers):
         try:
@@ -46,7 +45,7 @@ async def admit_allocated(pod: Pod, allocate: Allocate) -> None:
 def admit(pod: Pod, node: Node, others: Iterable[Pod], *, claims: bool = False) -> None:
     """Check that the pod fits with ``others``, the active pods of the node.
 
-    ``claims``: count the node's resources that their claims use.
+    ``claims``: also count node resources that the pods' claims use.
 
     Raises:
         Rejected: the pod does not fit.
@@ -70,7 +69,7 @@ def admit(pod: Pod, node: Node, others: Iterable[Pod], *, claims: bool = False) 
             f"Node didn't have enough resource: pods, requested: 1, used: {count - 1}, capacity: {limit}",
         )
     for name, wanted in milli_requests(pod, claims=claims).items():
-        # Claims may provide extended resources, which the scheduler has checked.
+        # Skip extended resources that claims provide, because the scheduler has checked them.
         if name not in ("cpu", "memory", "ephemeral-storage") or not wanted:
             continue
         capacity = Quantity.parse(allocatable.get(name, "0")).milli_value()

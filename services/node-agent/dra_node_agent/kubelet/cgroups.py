@@ -49,7 +49,7 @@ class Cgroups:
         }
 
     def raised_limits(self, pod: Pod) -> Mapping[str, Mapping[str, str]]:
-        """Return the limits of containers that claims change."""
+        """Return the limits of those containers whose limits are raised by claims."""
         if not self._claims or not pod.status.node_allocatable_resource_claim_statuses:
             return {}
         containers = (*pod.spec.init_containers, *pod.spec.containers)

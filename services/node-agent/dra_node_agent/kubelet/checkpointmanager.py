@@ -1,4 +1,4 @@
-"""Checkpoints on disk (pkg/kubelet/checkpointmanager): after a crash, the last one is complete."""
+"""Checkpoints on disk (pkg/kubelet/checkpointmanager): the file is always complete, even after a crash."""
 
 import asyncio
 import threading

@@ -26,7 +26,7 @@ def of_pod(pod: Pod) -> Counter[str]:
 
 
 def of_container(pod: Pod, container: str) -> Counter[str]:
-    """Return the amounts of the container's claims, in full, because other containers may not use their share."""
+    """Return the amounts of the container's claims. Claims that it shares with other containers count in full."""
     total: Counter[str] = Counter()
     for status in _of(pod, container):
         total.update(_mapped_amounts(status))

@@ -1,7 +1,7 @@
 """The devices of a pod's containers: the claim of each CDI device, and its container edits.
 
-The kubelet passes CDI ids to the runtime, which edits the container according to its spec files. On a real
-node ``crictl inspect`` shows the result. Here the kubelet's port serves both.
+The kubelet passes CDI ids to the runtime, which edits the container according to its spec files. On a real node
+``crictl inspect`` shows the result. Here an endpoint of the kubelet serves the ids and the edits.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +34,10 @@ class PreparedDevice(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class Injected(msgspec.Struct, rename="camel", omit_defaults=True):
-    """The edits of one CDI device, or of device plugins if it has no name. ``problem``: its spec file is missing."""
+    """The edits of one CDI device, or of device plugins if it has no name.
+
+    ``problem`` is set if the spec file is missing.
+    """
 
     name: str
     edits: JsonObject = msgspec.field(default_factory=dict)

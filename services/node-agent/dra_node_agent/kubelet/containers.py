@@ -86,7 +86,7 @@ class ContainerStarter:
         """Start one attempt of the container.
 
         Raises:
-            RuntimeFailure: it could not be started; events say so already.
+            RuntimeFailure: it could not be started; an event has already been recorded.
         """
         await self._pull(container, event)
         try:

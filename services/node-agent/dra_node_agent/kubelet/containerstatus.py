@@ -28,7 +28,7 @@ def container_status(pod: Pod, container: Container, observed: Observed, *, init
     """Return the status to report for one container of the pod."""
     records = observed.records.get(container.name, ())
     old = _find_reported(pod.status, container.name)
-    # A pod that is being deleted is not restarted, so its containers are not waiting for that.
+    # Containers of a pod that is being deleted are not restarted, so they have no waiting state.
     deleting = pod.metadata.deletion_timestamp is not None
     waiting = None if deleting else observed.waiting.get(container.name)
     if not records:
@@ -123,7 +123,8 @@ def _started_and_ready(
         return running, latest.state is State.EXITED and latest.exit_code == 0
     started = running and observed.started.get(container.name, container.startup_probe is None)
     ready = running and started and observed.ready.get(container.name, container.readiness_probe is None)
-    # The API server would call a webhook that nothing answers, and fail its requests.
+    # Keep the container not ready. Otherwise the API server would call its webhook, which nothing serves, and
+    # fail requests.
     return started, ready and not (latest.unsimulated and serves_webhook(container))
 
 

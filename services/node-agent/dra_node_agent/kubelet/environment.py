@@ -36,7 +36,7 @@ class Sources(Protocol):
 class ApiSources:
     """Config maps and secrets from the API server.
 
-    ``known`` has common config maps by ``namespace/name``. They are not requested.
+    ``known`` has common config maps by ``namespace/name``. These are not requested from the API server.
     """
 
     def __init__(self, client: Client, known: Store[ConfigMap] | None = None) -> None:

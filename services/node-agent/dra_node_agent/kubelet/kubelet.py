@@ -1,7 +1,7 @@
 """One node's kubelet (pkg/kubelet/kubelet.go): it connects the parts and forwards events of watches and runtimes.
 
-Slices of the node's previous life are deleted before drivers may register, because their drivers may never
-return.
+ResourceSlices that exist when the kubelet starts are deleted before drivers may register, because their drivers
+may not run any more.
 """
 
 import asyncio
@@ -229,7 +229,7 @@ class Kubelet:
         self._tasks.start(self._register_drivers(), name=f"registration on {self.name}")
 
     async def wait_until_wiped(self) -> None:
-        """Wait until the slices of the node's previous life are deleted and drivers may register."""
+        """Wait until ResourceSlices from before the kubelet's start are deleted, so that drivers may register."""
         await self._wiped.wait()
 
     async def close(self) -> None:
@@ -266,7 +266,7 @@ class Kubelet:
             worker.mark_removed()
 
     def retry(self) -> None:
-        """Make waiting pods retry at once, because something they may wait for is now available."""
+        """Make waiting pods retry at once, because something that they may be waiting for is now available."""
         for worker in self._workers.values():
             if not worker.is_settled:
                 worker.poke()
@@ -317,7 +317,8 @@ class Kubelet:
     async def _register_drivers(self) -> None:
         # A driver's slices are owned by the Node. As upstream, no driver registers before the Node exists.
         await self.reporter.synced.wait()
-        # Slices of the node's previous life mislead the scheduler, because their drivers may never return.
+        # Slices from before the kubelet's start mislead the scheduler, because their drivers may not run any
+        # more.
         await self.dra.connections.wipe_all()
         self._registrar.start()
         self._wiped.set()
@@ -343,7 +344,7 @@ class Kubelet:
             try:
                 await self.runtime.remove_sandbox(uid)
             except RuntimeFailure as error:
-                # Its containers may still use the volumes.
+                # Keep the volumes, because the pod's containers may still use them.
                 _log.warning("orphaned pod not removed, will retry", pod_uid=uid, error=str(error))
                 continue
             await self._volumes.tear_down(uid)
@@ -354,11 +355,12 @@ class Kubelet:
         try:
             self.devices.start(frozenset(running))
         except CheckpointError as error:
-            # As upstream, plugins and pods create a new one, but the record of devices in use may be lost.
+            # As upstream, continue without the checkpoint. A new one is written, but the record of devices in
+            # use may be lost.
             _log.error("device plugins' checkpoint not read", node=self.name, error=str(error))
 
     async def _wait_for_admissions(self) -> None:
-        """Wait until each existing pod is admitted. Only then is it known which devices are free."""
+        """Wait until each existing pod is admitted. Before that, it is not known which devices are free."""
         for worker in list(self._workers.values()):
             await worker.decided.wait()
         self._sources_ready = True
@@ -378,7 +380,7 @@ class Kubelet:
         except Rejected as error:
             if error.reason != NODE_AFFINITY:
                 raise
-            # The node may just have got the label, like nodes of compute domains.
+            # Read the node again, because it may just have got the label, as nodes of compute domains do.
             await self.reporter.refresh()
             admit(pod, self._node_for(pod), others, claims=claims)
 
@@ -423,7 +425,7 @@ class Kubelet:
             worker.poke()
 
     def _driver_registered(self) -> None:
-        # Pods that only waited for this driver continue at once.
+        # Retry waiting pods, so that those that only waited for this driver continue at once.
         self._reconcile_now.set()
         self.retry()
 

@@ -93,10 +93,10 @@ class ExtendedResources(Protocol):
 
 
 class NodeReporter:
-    """Keeps one Node and its Lease up to date. ``node`` is the last version from the server.
+    """Keeps one Node and its Lease up to date.
 
-    Args:
-        nodes: a watch that shows the node, as the kubelet's node lister; without it each report reads the node first.
+    ``node`` is the last version from the server. Args: nodes: a watch of nodes, like the kubelet's node lister;
+    without it, each report first reads the node from the API server.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class NodeReporter:
         await self._until_done(self._register)
         self._event("Starting", "Starting kubelet.")
         if self._has_rebooted(self.node.status):
-            # The first status is sent before the container runtime was asked for its state.
+            # As upstream, the first status is sent before the container runtime has been checked.
             self._booting = True
             await self._until_done(self._report)
             self._booting = False
@@ -149,7 +149,7 @@ class NodeReporter:
 
     @contextlib.contextmanager
     def silence(self) -> Iterator[None]:
-        """Report neither status nor lease inside the context."""
+        """Send neither the status nor the Lease inside the context."""
         self._speaking.clear()
         try:
             yield
@@ -292,7 +292,8 @@ class NodeReporter:
         if self._devices is None:
             return Capacity({}, {}, ())
         found = await self._devices.get_capacity()
-        # The manager names a resource only once, and a report may fail.
+        # Keep the resources to delete, because the manager lists a deleted resource only once and this report
+        # may fail.
         self._gone |= dict.fromkeys(found.deleted, "0")
         for name in found.capacity:
             self._gone.pop(name, None)
@@ -347,7 +348,7 @@ class NodeReporter:
         return "Ready", "True", "KubeletReady", "kubelet is posting ready status"
 
     def _has_rebooted(self, old: NodeStatus) -> bool:
-        """True if the reported status is of another boot."""
+        """True if the reported status has another boot id."""
         before = old.node_info.boot_id if old.node_info is not None else ""
         return before not in ("", _boot_id(self.shape))
 

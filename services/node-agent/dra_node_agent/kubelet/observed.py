@@ -12,8 +12,8 @@ from dra_node_agent.runtime.base import ContainerRecord
 class Observed:
     """Observations of a pod, with containers by name and the newest first.
 
-    ``limits`` are those of containers that claims change. ``stopped``: no container will run again.
-    ``terminal``: in addition, nothing is prepared for the pod any more.
+    ``limits`` are the limits of containers whose limits are raised by claims. ``stopped``: no container will
+    run again. ``terminal``: in addition, nothing is prepared for the pod any more.
     """
 
     records: Mapping[str, Sequence[ContainerRecord]] = field(default_factory=dict)

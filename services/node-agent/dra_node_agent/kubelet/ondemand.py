@@ -15,7 +15,10 @@ from dra_node_agent.tasks import Tasks
 
 
 class OnDemandServer:
-    """Serves on the socket ``path`` the services that ``add`` adds. ``behind`` is the socket of the real server."""
+    """Serves on the socket ``path``.
+
+    ``add`` adds the services to the server. ``behind`` is the socket of the real server.
+    """
 
     def __init__(self, path: Path, behind: Path, add: Callable[[aio.Server], None]) -> None:
         self.path = path
@@ -84,7 +87,7 @@ class OnDemandServer:
             await self._wait_until_stopped()
 
     async def _wait_until_stopped(self) -> None:
-        """Wait for the end of the previous server. Cancelling the connection does not stop that."""
+        """Wait for the end of the previous server. Cancelling the connection does not cancel the wait."""
         if self._stopping is not None:
             await asyncio.shield(self._stopping)
             self._stopping = None

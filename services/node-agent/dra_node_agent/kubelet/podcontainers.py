@@ -115,7 +115,7 @@ class PodContainers:
     async def _start_ephemeral(self, pod: Pod) -> list[float]:
         delays: list[float] = []
         for container in ephemeral_containers(pod):
-            # Each starts once, independent of the others, and never again.
+            # Each ephemeral container is started once, independently of the others, and never restarted.
             if self._latest(container.name) is None and not self._has_run_before(container.name):
                 delays += await self._start(container, None, init=False)
         return delays
@@ -196,7 +196,7 @@ class PodContainers:
         return next((entry.restart_count for entry in known if entry.name == name), 0)
 
     def _has_run_before(self, ephemeral: str) -> bool:
-        """True if the status has an ephemeral container that the runtime no longer has."""
+        """True if the pod's status has the ephemeral container, although the runtime no longer has it."""
         statuses = self._statuses.newest.ephemeral_container_statuses
         return any(status.name == ephemeral and status.state.waiting is None for status in statuses)
 
@@ -237,7 +237,10 @@ class PodContainers:
         ]
 
     async def remove_all(self) -> None:
-        """Remove all containers, the ones that caused it last. After a crash halfway, the cause is still present."""
+        """Remove all containers, those whose end caused the restart last.
+
+        After a crash halfway, the cause is still present.
+        """
         spec, records, causes = self._current().spec, self.records(), self.restart_causes()
         containers = (*spec.containers, *spec.init_containers)
         for container in sorted(containers, key=lambda container: container.name in causes):

@@ -112,7 +112,7 @@ def _ended_status(status: ContainerStatus) -> ContainerStatus:
 
 
 def _was_initialized(pod: Pod, status: PodStatus) -> bool:
-    """True if the regular containers were ever due."""
+    """True if the regular containers could ever start."""
     if not pod.spec.init_containers or has_main_started(status.container_statuses):
         return True
     last, entry = pod.spec.init_containers[-1], status.init_container_statuses[-1]

@@ -68,7 +68,7 @@ def _offered_protocols(request: Upgrade) -> Sequence[str]:
 
 
 async def _forward(data: _Data, connect: Connect, port: int, pod_uid: str) -> str:
-    """Copy in both directions until the pod's end is done. Return the error, or an empty string."""
+    """Copy in both directions until the pod closes the connection. Return the error, or an empty string."""
     try:
         reader, writer = await connect(port)
     except RuntimeFailure as error:
@@ -118,7 +118,7 @@ class _Pairs:
         if kind not in (_DATA, _ERROR) or not is_digits(port) or not 0 < integer(port) < 1 << 16:
             await self._session.refuse(stream)
             return
-        # Old clients send no request id. Their error stream comes first, directly followed by the data
+        # Old clients send no request id. They open the error stream first, directly followed by the data
         # stream.
         own = str(stream.number if kind == _ERROR else stream.number - 2)
         request = stream.headers.get("requestid", own)

@@ -14,7 +14,7 @@ STARTUP, READINESS, LIVENESS = "Startup", "Readiness", "Liveness"
 
 @dataclass(frozen=True)
 class ProbeFailure:
-    """A failed probe. ``conclusive``: it has failed as often as its threshold."""
+    """A failed probe. ``conclusive``: it has failed as many times in a row as its failure threshold."""
 
     kind: str
     message: str

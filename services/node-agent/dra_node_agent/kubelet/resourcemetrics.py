@@ -40,7 +40,7 @@ class NodeMeter:
         self._last: dict[str, float] = {}
 
     async def measure(self) -> Sample | None:
-        """Return the consumption up to now, or None if the runtime does not answer."""
+        """Return the node's consumption up to now, or None if the runtime does not answer."""
         async with self._lock:
             try:
                 usage = await self._runtime.usage()

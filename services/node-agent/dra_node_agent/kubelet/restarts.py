@@ -37,7 +37,7 @@ def may_restart_all(pod: Pod) -> bool:
 
 
 def should_restart_all(pod: Pod, records: Mapping[str, Sequence[ContainerRecord]], status: PodStatus) -> bool:
-    """True if all of the pod's containers have to restart, according to the runtime or the pod's last status."""
+    """True if all of the pod's containers have to restart, by the runtime's records or the pod's status."""
     if not may_restart_all(pod):
         return False
     if any(entry.type == ALL_RESTARTING and entry.status == "True" for entry in status.conditions):

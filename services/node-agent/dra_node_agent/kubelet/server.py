@@ -256,7 +256,8 @@ def _record(kubelet: Kubelet, pod: Pod, container: str, previous: bool) -> Conta
     if previous:
         past = [record for record in records if record.state is State.EXITED]
         if records and records[0] in past:
-            # While the next attempt waits, the one that failed last is the previous one.
+            # While the container waits for its next attempt, the attempt that ended last counts as the previous
+            # one.
             waiting = _waiting_reason(pod, container) == "CrashLoopBackOff"
             past = past if waiting else past[1:]
         if not past:
@@ -275,7 +276,8 @@ def _without_record(pod: Pod, container: str) -> _Refused:
         return _Refused(400, f"{place} is not available")
     ended = status.state.terminated
     if status.state.running is not None or (ended is not None and ended.container_id):
-        # The kubelet has already started its response when the runtime reports this.
+        # As upstream, the status is 200, because the kubelet has already started its response when the runtime
+        # reports this.
         known = ended.container_id if ended is not None else status.container_id
         return _Refused(200, f"unable to retrieve container logs for {known}")
     last = status.last_state.terminated

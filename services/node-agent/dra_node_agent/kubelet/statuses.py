@@ -107,7 +107,10 @@ class StatusReporter:
         self._gone = True
 
     def report(self, status: PodStatus, *, kept: bool = False) -> None:
-        """Send ``status`` in the background. If it is to be ``kept``, it is sent even if a newer one follows."""
+        """Send ``status`` in the background.
+
+        A status that is ``kept`` is sent even if a newer one follows before it was sent.
+        """
         if kept:
             self._kept.append(status)
         self._wanted = status
@@ -148,7 +151,7 @@ class StatusReporter:
                     self._delete = False
                 delay = _FIRST_RETRY
             except (NotFound, Conflict) as error:
-                # The pod was deleted, and perhaps recreated. This one needs no status any more.
+                # The pod was deleted and perhaps recreated, so no status has to be sent for it any more.
                 _log.debug("pod is gone", pod=f"{self._namespace}/{self._name}", error=str(error))
                 self._gone = isinstance(error, NotFound) or "UID" in str(error)
                 if not self._gone:

@@ -127,7 +127,7 @@ def _combine(machine: _Mask, combination: Sequence[_Hint]) -> _Merged:
 
 
 def _better(current: _Merged, candidate: _Merged, wanted: int) -> _Merged:
-    """Return the better one: preferred, or else closer to ``wanted`` NUMA nodes (``HintMerger.compare``)."""
+    """Return the better hint: preferred, or else closer to ``wanted`` NUMA nodes (``HintMerger.compare``)."""
     if current.preferred != candidate.preferred:
         return candidate if candidate.preferred else current
     has, offers = len(current.nodes), len(candidate.nodes)
@@ -139,7 +139,7 @@ def _better(current: _Merged, candidate: _Merged, wanted: int) -> _Merged:
 
 
 def _narrower(current: _Merged, candidate: _Merged) -> _Merged:
-    """Return the one with fewer NUMA nodes, or with lower ones."""
+    """Return the hint with fewer NUMA nodes; of equally many, the one with lower numbers."""
 
     def width(merged: _Merged) -> tuple[int, int]:
         return len(merged.nodes), sum(1 << node for node in merged.nodes)

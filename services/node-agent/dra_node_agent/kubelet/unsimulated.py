@@ -1,7 +1,4 @@
-"""Containers whose program nothing simulates: the mark on their pod, and those that would serve webhooks.
-
-Upstream has none of this: its containers run what their image holds.
-"""
+"""Containers whose program is not simulated: the pod condition that names them, and those that serve webhooks."""
 
 from collections.abc import Mapping, Sequence
 

@@ -19,7 +19,8 @@ from dra_node_agent.runtime.base import Mount
 _VOLUMES = "volumes"
 _MOST_ERRORS = 3
 _FILES_LIMIT = 4 << 20
-# Below this size, a thread takes longer than writing, because nothing waits for the disk.
+# In bytes: smaller files are written without a thread, which would take longer, because nothing waits for the
+# disk.
 _MOST_AT_ONCE = 1 << 16
 # Tokens are renewed when a fifth of their time is left, and at least once a day (pkg/kubelet/token).
 _TOKEN_SECONDS, _LONGEST_TOKEN = 3600, 86400.0
@@ -91,8 +92,8 @@ class VolumeManager:
     def pods(self) -> Collection[str]:
         """Return the UIDs of pods that have a directory.
 
-        With ``--root-dir``, the directory may have belonged to another kubelet. Pod directories that contain
-        more than volumes are left out: this kubelet did not create them and must not remove them.
+        With ``--root-dir``, the directory may be that of another kubelet. Pod directories that contain more
+        than volumes are left out: this kubelet did not create them and must not remove them.
         """
         return [uid for uid in directories(self._directory) if _is_ours(self.folder(uid))]
 
@@ -219,7 +220,8 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _remove(folder: Path) -> None:
-    # Like upstream's RemoveAllOneFilesystem: something that someone mounted there is not ours to remove.
+    # Like upstream's RemoveAllOneFilesystem: do not remove the contents of other file systems that are mounted
+    # there.
     if mounted := _mount_below(folder):
         _log.warning("pod directory kept, something is mounted", path=mounted)
         return

@@ -14,7 +14,7 @@ from dra_shared.websocket import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, 
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _LONGEST_MESSAGE = 32 << 20
-# Including everything received before the response.
+# The maximum size of the request, including everything received before the response.
 _LONGEST_REQUEST = 2 << 20
 # The maximum number of messages that the handler has not read. Beyond it, the client is not read from.
 _MOST_WAITING = 64

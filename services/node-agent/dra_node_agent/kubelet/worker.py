@@ -183,7 +183,7 @@ class PodWorker:
             return None
         if self._life.state is not PodState.READY_TO_START:
             if self._has_lost_sandbox() and self._containers.are_all_finished():
-                # Nothing is left to run, so that no sandbox is created for the pod.
+                # Nothing is left to run, so no sandbox is created for the pod.
                 await self._end()
                 return None
             await self._set_up()
@@ -242,7 +242,7 @@ class PodWorker:
             self._event("Normal", messages.SANDBOX_CHANGED, messages.SANDBOX_CHANGED_TEXT)
         await self._set_up_volumes()
         if self._life.state is PodState.ADMITTED:
-            # A running pod keeps its devices. The manager knows them from its checkpoint.
+            # A running pod keeps its devices, which the device manager knows from its checkpoint.
             if not resumed:
                 await self._prepare_claims()
             self._life.on(PodEvent.PREPARE)
@@ -333,7 +333,8 @@ class PodWorker:
         # another pod.
         if dra.might_need_to_unprepare(self.pod.metadata.uid):
             await dra.unprepare(self.pod)
-        # Do this even if the object stays: secrets and tokens of a finished pod do not remain on the node.
+        # Remove the volumes even if the pod's object still exists, so that secrets and tokens of a finished pod
+        # do not remain on the node.
         await self._context.volumes.tear_down(self.pod.metadata.uid)
         self._life.on(PodEvent.UNPREPARE)
         self._report()

@@ -9,8 +9,8 @@ from dra_node_agent.nvml.system import NvmlReturn
 _SUCCESS = 0
 _COMPLETED = 3
 _HEALTHY = 1
-# NVML_GPU_FABRIC_HEALTH_MASK_*: full bandwidth, no route recovery, routes healthy, no access time-outs, no
-# wrong configuration, a partition assigned.
+# A healthy NVML_GPU_FABRIC_HEALTH_MASK_*: full bandwidth, no route recovery, routes healthy, no access
+# time-outs, no wrong configuration, a partition assigned.
 HEALTH_MASK = 0x2 | 0x2 << 2 | 0x2 << 4 | 0x2 << 6 | 0x1 << 8 | 0x1 << 12
 
 

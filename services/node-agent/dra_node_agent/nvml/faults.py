@@ -1,4 +1,4 @@
-"""Faults of simulated GPUs from outside: an HTTP endpoint of the node agent."""
+"""The node agent's HTTP endpoint that causes faults of simulated GPUs."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING

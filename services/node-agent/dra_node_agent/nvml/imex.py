@@ -1,4 +1,4 @@
-"""A simulated machine's own IMEX daemon: an HTTP endpoint of the node agent stops and starts it."""
+"""The node agent's HTTP endpoint that stops and starts the IMEX daemon which a simulated machine itself runs."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING

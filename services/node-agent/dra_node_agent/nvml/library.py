@@ -42,13 +42,15 @@ class NvmlLibrary(Protocol):
     def set_time_slice(self, uuid: str, interval: int) -> None:
         """Set the scheduler's time slice (0 default, 1 short, 2 medium, 3 long), for which NVML has no function.
 
-        Raises:
-            NVMLError: there is no such GPU, or this library cannot.
+        Raises: NVMLError: there is no such GPU, or the library does not support it.
         """
         ...
 
     async def wait_event(self, event_set: Any) -> Any:
-        """Return the next event of an NVML event set. Raises NVMLError, also for a timeout, after which to retry."""
+        """Return the next event of an NVML event set.
+
+        Raises NVMLError; after a timeout error the caller should retry.
+        """
         ...
 
 
@@ -78,7 +80,7 @@ class _Router:
 
 
 def install() -> None:
-    """Install the router under pynvml once, and again only if someone else loaded a library in the meantime."""
+    """Install the router under pynvml once, and again only if other code loaded a library in the meantime."""
     if isinstance(pynvml.nvmlLib, _Router):
         return
     pynvml.nvmlLib = _Router(_load_real())
@@ -171,7 +173,10 @@ class RealNvml:
             return file.read().strip()
 
     def set_time_slice(self, uuid: str, interval: int) -> None:
-        """Run ``nvidia-smi compute-policy``, the only way to do this. The default is kept without a process."""
+        """Run ``nvidia-smi compute-policy``, the only way to do this.
+
+        A failure to set the default (0) is ignored.
+        """
         command = [_SMI, "compute-policy", "-i", uuid, "--set-timeslice", str(interval)]
         try:
             done = subprocess.run(command, capture_output=True, timeout=_SMI_SECONDS, check=False)

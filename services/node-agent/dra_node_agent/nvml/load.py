@@ -1,4 +1,4 @@
-"""Load on simulated GPUs from outside: an HTTP endpoint of the node agent."""
+"""The node agent's HTTP endpoint that sets the load of simulated GPUs."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING

@@ -19,7 +19,7 @@ from dra_node_agent.nvml.system import ComputeInstance, GpuInstance, SimulatedGp
 
 DEFAULT_GPUS = "8xA100-SXM4-40GB"
 
-#: MIG layouts by name: for each GPU of a group the profiles to create, or None for MIG mode off.
+#: MIG layouts by name: the profiles to create on the GPUs of each half of a group, or None for MIG mode off.
 _BALANCED = ("3g.20gb", "2g.10gb", "1g.5gb", "1g.5gb")
 
 _MOST_GPUS = 32
@@ -113,7 +113,7 @@ def _lay_out(gpu: SimulatedGpu, profiles: _Layout) -> None:
 
 
 def _place(wanted: list[GpuInstanceProfile], taken: frozenset[int]) -> list[int] | None:
-    """Return the start of each instance, or None if the instances do not fit together."""
+    """Return the start (memory slice) of each instance, or None if the instances do not fit together."""
     if not wanted:
         return []
     first, size = wanted[0], wanted[0].placements.size

@@ -19,7 +19,7 @@ DOUBLE_BIT_ECC = 0x2
 SINGLE_BIT_ECC = 0x1
 SUPPORTED_EVENTS = SINGLE_BIT_ECC | DOUBLE_BIT_ECC | XID_CRITICAL | 0x10 | 0x80
 
-#: NVML's "no instance": the event or process belongs to the GPU as a whole.
+#: NVML's value for "no instance": the event or process belongs to the whole GPU.
 NO_INSTANCE = 0xFFFFFFFF
 
 _MIB = 1024 * 1024
@@ -336,7 +336,7 @@ class SimulatedGpu:
 
 
 class SimulatedSystem:
-    """The GPUs of one node, and what NVML says about the node as a whole.
+    """The GPUs of one node, and the values that NVML reports about the whole node.
 
     Args:
         boot_id: names the boot of the simulated machine; state does not outlive it.
@@ -364,7 +364,10 @@ class SimulatedSystem:
         return (self.driver_version, self.cuda_driver_version, *(gpu.build for gpu in self.gpus))
 
     def visible_gpus(self) -> list[SimulatedGpu]:
-        """Return the GPUs that the nvidia kernel driver holds. NVML does not see those that are bound to vfio-pci."""
+        """Return the GPUs that are bound to the nvidia kernel driver.
+
+        NVML does not see those that are bound to vfio-pci.
+        """
         return [gpu for gpu in self.gpus if not gpu.vfio]
 
     def on_event(self, listener: Callable[[], None]) -> Callable[[], None]:
@@ -391,7 +394,7 @@ class SimulatedSystem:
             self._emit(Event(device.index, DOUBLE_BIT_ECC, 0))
 
     def lose(self, gpu: int) -> None:
-        """Make the GPU vanish: from now on, NVML returns GPU_IS_LOST for it, also to clients that wait for events."""
+        """Make the GPU vanish: from now on, NVML returns GPU_IS_LOST for it, also for clients that wait for events."""
         self.gpus[gpu].lost = True
         for event_set in self.event_sets:
             with event_set.arrived:
@@ -399,7 +402,7 @@ class SimulatedSystem:
         self._wake()
 
     def reboot(self, boot_id: str) -> None:
-        """Start with another boot: modes, instances that somebody created, bindings, errors and counters are gone."""
+        """Start with another boot: modes, created MIG instances, bindings, errors and counters are gone."""
         with self.lock:
             self.boot_id = boot_id
             if self.booted is not None:

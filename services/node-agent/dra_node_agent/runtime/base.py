@@ -107,7 +107,7 @@ class ContainerSpec:
     """True if the container ends by itself: an init container, or one of a pod that is not always restarted."""
 
 
-# The output of an HTTP probe begins with this if the server answered, but not with success.
+# The start of an HTTP probe's output if the server answered with a status other than success.
 BAD_STATUS = "HTTP probe failed with statuscode: "
 
 
@@ -227,7 +227,7 @@ class Runtime(Protocol):
         """Find the containers that ran before, and begin to report changes."""
 
     async def close(self) -> None:
-        """Stop watching the containers. They go on."""
+        """Stop watching the containers. They keep running."""
 
     def on_change(self, handler: ChangeHandler) -> None:
         """Call ``handler`` when a container starts or exits."""
@@ -242,7 +242,7 @@ class Runtime(Protocol):
         """Return the IP address of the pod; empty if it has none yet."""
 
     def cdi_edits(self, device: str) -> dict[str, Any]:
-        """Return what a CDI device brings into a container, in the JSON form of the spec files of the node."""
+        """Return the container edits of a CDI device, in the JSON form of CDI spec files."""
 
     def sandbox_created(self, pod_uid: str) -> datetime | None:
         """Return when the sandbox of the pod was set up; None if there is none, as after a reboot."""

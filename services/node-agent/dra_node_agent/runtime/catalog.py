@@ -59,7 +59,7 @@ def _fake(node: RuntimeNode) -> Runtime:
 
 
 def _docker(node: RuntimeNode) -> Runtime:
-    # It takes a while to import the client of the engine, and most nodes do without it.
+    # Import here, because importing the engine's client takes long and most nodes do not need it.
     try:
         from dra_node_agent.runtime.docker import DockerRuntime
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The additions of devices to a container, in the JSON form of a CDI spec."""
+"""The edits with which devices change a container, in the JSON form of a CDI spec."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,7 +25,7 @@ def cdi_edits(device: str, directory: Path) -> JsonObject:
 
 
 def plugin_edits(devices: PluginDevices, env: Mapping[str, str]) -> JsonObject:
-    """Return what device plugins add to a container beyond CDI devices."""
+    """Return the edits of device plugins, except those of CDI devices."""
     variables = tuple(f"{name}={value}" for name, value in env.items())
     edits: JsonObject = msgspec.to_builtins(device_edits(devices).merge(ContainerEdits(env=variables)))
     return edits

@@ -7,10 +7,10 @@ from dra_node_agent.runtime.base import ContainerSpec, RuntimeFailure
 
 
 def confine(spec: ContainerSpec, directory: Path) -> ContainerSpec:
-    """Return the container, if its mounts have sources below ``directory``, wherever symbolic links lead.
+    """Return the container if all sources of its mounts are below ``directory``, after resolving symbolic links.
 
     Raises:
-        RuntimeFailure: the container would have the host's files, devices or network.
+        RuntimeFailure: the container would get access to the host's files, devices or network.
     """
     if spec.privileged:
         raise _refusal("privileged containers are")
@@ -19,8 +19,8 @@ def confine(spec: ContainerSpec, directory: Path) -> ContainerSpec:
     own = directory.resolve()
     mounts = []
     for mount in spec.mounts:
-        # A container may have put a symbolic link to anywhere into a volume of which another container
-        # mounts a part.
+        # Resolve links: a container may have put a symbolic link to the host's files into a volume that another
+        # one mounts.
         source = Path(mount.source).resolve()
         if mount.source and not source.is_relative_to(own):
             raise _refusal(f"mounting {source} of the host is")

@@ -33,7 +33,7 @@ class Rates:
         return Consumption(self.cpu * max((end - start).total_seconds(), 0.0), self.memory)
 
 
-#: The rates of the processes that a node runs outside containers.
+#: The rates of the simulated processes outside containers.
 SYSTEM = Rates(0.05, 512 << 20)
 
 

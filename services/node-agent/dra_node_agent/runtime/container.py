@@ -66,7 +66,7 @@ _LONGEST_SHOWN = 200
 
 @dataclass(frozen=True)
 class Injected:
-    """The additions of CDI to a container. They decide what the programs of the container show."""
+    """The additions of CDI to a container. Simulated programs such as nvidia-smi show these devices."""
 
     edits: ContainerEdits
     cdi_device_ids: Sequence[str]
@@ -88,8 +88,8 @@ def annotation(spec: ContainerSpec, name: str) -> str | None:
 class SimulatedContainer:
     """A container that runs as a task of this process.
 
-    After a restart of the process that simulates it, ``elapsed`` seconds and the text in the log lie behind
-    it already. The script is replayed up to there without waiting or printing.
+    After a restart of the process that simulates it, the container has already run for ``elapsed`` seconds and
+    printed the text in the log. The script is replayed up to that point without waiting or printing.
     """
 
     record: ContainerRecord
@@ -107,7 +107,7 @@ class SimulatedContainer:
     resumed: bool = False
     #: Whether programs that nothing simulates are refused.
     strict: bool = False
-    #: Called when the container starts to take the place of a program that nothing simulates.
+    #: Called when the container starts to stand in for a program that is not simulated.
     on_unsimulated: Callable[[ContainerRecord], None] = _ignore
     files: Files = field(default_factory=Files)
     env: dict[str, str] = field(init=False)
@@ -163,7 +163,7 @@ class SimulatedContainer:
                 shell.signal("TERM")
 
     async def exec(self, command: Sequence[str]) -> tuple[int, bytes]:
-        """Run a command in addition to the process of the container."""
+        """Run a command next to the container's main process."""
         pieces: list[str] = []
         shell = self._shell(pieces.append, pieces.append, self._skip, replay=False)
         code = await self._invoke(shell, command)
@@ -219,7 +219,8 @@ class SimulatedContainer:
             self._err(_UNFINISHED.format(what=_shorten(self._unsimulated)))
             return await self._stand_for(self._unsimulated)
         if shell.world.ended_unknown and not self.spec.to_end:
-            # The last command stands for a server that the container starts.
+            # The last command is a program that is not simulated. Treat it like a server: run until the
+            # container is stopped.
             return await self._stand_for(self._unsimulated or "the last command")
         return code
 
@@ -230,14 +231,14 @@ class SimulatedContainer:
         return spec.to_end and (spec.init or annotation(spec, EXIT_CODE) is not None)
 
     async def _stand_for(self, what: str) -> int:
-        """Mark the container as one that stands for a program, and run until it is asked to stop."""
+        """Mark the container as not simulated, and run until it is asked to stop."""
         if self.mark(what):
             self.on_unsimulated(self.record)
         await self.terminated.wait()
         return _TERMINATED if self.spec.to_end else 0
 
     def mark(self, what: str) -> bool:
-        """Mark the container as one that stands for a program that nothing simulates. True if the mark is new."""
+        """Mark the container as running a program that is not simulated. Return True if it was not marked before."""
         if self._counts_as_done or annotation(self.spec, RUN_SECONDS) is not None:
             return False
         before, self.record.unsimulated = self.record.unsimulated, _shorten(what)
@@ -339,7 +340,7 @@ class SimulatedContainer:
             self.log.write(stream, text[skipped:])
 
     async def _stand_in(self, process: Process) -> int:
-        """Stand in for a program that only the real image has: it succeeds in a script, goes on in the background."""
+        """Stand in for a program that only the real image has: succeed in a script, keep running in the background."""
         process.shell.world.ended_unknown = True
         command = shlex.join(process.argv)
         if self.strict:
@@ -419,7 +420,7 @@ def _resize(shell: Shell, size: TerminalSize) -> None:
 
 @functools.lru_cache(maxsize=64)
 def _shared_file(path: str, inode: int, changed: int, size: int) -> str:
-    """Read a file that most containers have, such as one of the driver; again after each change of the file."""
+    """Read a file that most containers have, such as one of the driver. The text is cached until the file changes."""
     return _read(Path(path))
 
 

@@ -146,7 +146,7 @@ class DockerRuntime:
         return Image(found.id, int(found.attrs.get("Size", 0)), self._clock.monotonic() - started)
 
     async def create_sandbox(self, spec: SandboxSpec) -> str:
-        """Return no address yet: network and address come with the first container of the pod."""
+        """Return no address yet: the pod gets network and address with its first container."""
         if spec.host_network or self._network in _NETWORK_FREE:
             return "127.0.0.1"
         return ""

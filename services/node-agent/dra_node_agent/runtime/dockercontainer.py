@@ -40,7 +40,7 @@ def options(spec: ContainerSpec, node: str) -> dict[str, Any]:
             f"{_LABEL}container": spec.name,
             f"{_LABEL}attempt": str(spec.attempt),
             f"{_LABEL}init": str(spec.init).lower(),
-            # In the form that dockershim used for annotations that a plugin adds to a container.
+            # Labels for annotations that plugins add to a container, in the form that dockershim used.
             **{f"annotation.{name}": value for name, value in spec.devices.annotations.items()},
         },
     }

@@ -19,7 +19,7 @@ _LIBRARY_PATH = "LD_LIBRARY_PATH"
 
 @dataclass(frozen=True)
 class Injection:
-    """Changes to a container that bring its devices in.
+    """Changes to a container that give it its devices.
 
     Args:
         options: options for its creation; lists and environments are added to those of the container.

@@ -31,7 +31,7 @@ async def pump(connection: Any, streams: Streams, *, tty: bool) -> None:
 
 
 async def pieces(source: Any) -> AsyncIterator[bytes]:
-    """Yield the pieces of a blocking stream. A thread reads it, which ends with the reader."""
+    """Yield the pieces of a blocking stream. A thread reads the stream. The thread ends with this generator."""
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[bytes | None] = asyncio.Queue()
 

@@ -62,7 +62,7 @@ _log = logger(__name__)
 # Exit code and reason of a container whose end containerd did not see, because the machine rebooted.
 _UNKNOWN_EXIT, _UNKNOWN_REASON = 255, "Unknown"
 _SANDBOX_FILE = "sandbox.json"
-# The creation of sandboxes that were saved before their files had it.
+# The creation time of sandboxes whose files were written by a version that did not store it.
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -252,7 +252,7 @@ class FakeRuntime:
         if missing := container.find_unsimulated():
             if self._behaviours.strict:
                 raise RuntimeFailure("CreateContainerError", _REFUSED.format(missing))
-            # Otherwise a second status of the pod would have to say so.
+            # Mark it before the first status is sent, so that no second status is needed.
             container.mark(missing)
         self._save(saved)
         self._simulate(container)
@@ -344,7 +344,7 @@ class FakeRuntime:
     async def probe(
         self, container_id: str, kind: str, probe: Probe, pod_ip: str, container: Container
     ) -> tuple[bool, str]:
-        """Succeed, unless the annotation ``dralab.dev/failing-probes`` names this kind of probe."""
+        """Let the probe succeed, unless the annotation ``dralab.dev/failing-probes`` names this kind of probe."""
         running = self._running.get(container_id)
         if running is None:
             return False, "container is not running"

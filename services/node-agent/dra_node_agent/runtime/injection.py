@@ -73,7 +73,7 @@ def _update_cache(files: Files, found: HookEffects) -> None:
 
 @declare(Syntax(flags="p", long={"print-cache": "p"}))
 async def _ldconfig(process: Process, given: Given) -> int:
-    # Without an option it updates the cache; the hooks have done that.
+    # Ignore a call without options, which only updates the cache.
     if "p" in given:
         paths = process.files.content.get(_CACHE, "").splitlines()
         process.out(f"{len(paths)} libs found in cache `{_CACHE}'\n")

@@ -61,12 +61,12 @@ class LogFile:
                 self._size = 0
             with self.path.open("ab", buffering=0) as file:
                 if file.write(data) != len(data):
-                    # A disk that is nearly full may take a part of a line. Half a line is not valid in this
-                    # format.
+                    # On a nearly full disk, only a part of a line may be written. Remove it, because it is not
+                    # valid in this format.
                     file.truncate(self._size)
                     return
         except OSError:
-            # The container goes on if there is no room for its output.
+            # The container keeps running if the disk is full.
             return
         self._size += len(data)
         self._notify()

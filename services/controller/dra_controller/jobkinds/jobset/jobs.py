@@ -88,7 +88,7 @@ def build_job(jobset: Custom, replicated: JsonObject, index: int) -> JsonObject:
 
 
 def _mark(meta: JsonObject, jobset: Custom, replicated: JsonObject, index: int) -> JsonObject:
-    """Return the labels and annotations of ``meta`` and those that JobSet adds."""
+    """Return the labels and annotations of ``meta``, extended by those that JobSet adds."""
     jobs = replicated_jobs(jobset)
     name, group = replicated["name"], replicated.get("groupName", "")
     key = f"{jobset.metadata.namespace}/{name_job(jobset.metadata.name, name, index)}"
@@ -134,7 +134,7 @@ def _offset(jobs: list[JsonObject], name: str) -> int:
 
 
 def build_claims(jobset: Custom) -> Iterator[tuple[JsonObject, bool]]:
-    """Yield the volume claims, and for each if it is deleted with the JobSet.
+    """Yield the volume claims, each with True if it is deleted with the JobSet.
 
     Mirrors pkg/controllers/volume_claim_policy.go.
     """

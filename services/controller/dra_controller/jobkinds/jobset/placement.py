@@ -1,4 +1,4 @@
-"""Exclusive placement: the pods of one Job get a topology domain of their own.
+"""Exclusive placement: no two Jobs have pods in the same topology domain.
 
 Mirrors pkg/webhooks/pod_webhook.go.
 """
@@ -59,7 +59,10 @@ class Placement:
         return convert(PODS, body)
 
     def _priority(self, pod: Pod) -> int:
-        """Return the pod's priority. The API server sets it before a webhook sees the pod, but after this."""
+        """Return the pod's priority.
+
+        The real webhook gets it from the API server, but this code runs before the API server sets it.
+        """
         if pod.spec.priority is not None:
             return pod.spec.priority
         if pod.spec.priority_class_name:

@@ -31,7 +31,7 @@ def find_end(job: Job) -> JobCondition | None:
 def set_condition(
     draft: Draft, name: str, status: str, reason: str, message: str, *, event: str = "Normal"
 ) -> None:
-    """Set a condition, and record an event if it changed. One that is absent is not added as False."""
+    """Set a condition, and record an event if it changed. A condition that is absent is not added with status False."""
     found = draft.condition(name)
     other = draft.condition(_EXCLUSIVE.get(name, ""))
     if other is not None and status == "True":
@@ -43,7 +43,7 @@ def set_condition(
 
 
 def stop_restarting(draft: Draft, reason: str, message: str) -> None:
-    """Say that the JobSet restarts no longer."""
+    """Set the condition that the JobSet is no longer restarting."""
     set_condition(draft, _RESTARTING, "False", reason, message)
 
 
@@ -64,7 +64,7 @@ def has_succeeded(draft: Draft, successful: Sequence[Job]) -> bool:
 
 
 def complete(draft: Draft) -> None:
-    """Say that the JobSet has completed."""
+    """Set the condition and the state that the JobSet has completed."""
     message = "jobset completed successfully"
     set_condition(draft, "Completed", "True", "AllJobsCompleted", message)
     stop_restarting(draft, "JobSetCompleted", message)

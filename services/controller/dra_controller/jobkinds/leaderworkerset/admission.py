@@ -25,12 +25,12 @@ def split_name(name: str) -> tuple[str, int]:
 
 
 def hash_name(*parts: str) -> str:
-    """Return the key of a group or a subgroup."""
+    """Return the hash that identifies a group or a subgroup, from its name."""
     return hashlib.sha1("/".join(parts).encode(), usedforsecurity=False).hexdigest()
 
 
 def admit(pod: Pod) -> Pod:
-    """Return the pod with its place in its group."""
+    """Return the pod with labels, environment and affinities for its place in its group."""
     if sets.NAME not in pod.metadata.labels or sets.SIZE not in pod.metadata.annotations:
         return pod
     body = to_plain(pod)
@@ -53,7 +53,7 @@ def _mark_leader(pod: JsonObject) -> None:
     key = labels.setdefault(sets.GROUP_KEY, hash_name(meta["namespace"], name))
     if sets.EXCLUSIVE in annotations:
         _add_affinities(pod["spec"], sets.GROUP_KEY, key, annotations[sets.EXCLUSIVE])
-    # A leader that is no part of the subgroups has none.
+    # A leader that is not part of the subgroups has no subgroup labels.
     if sets.SUBGROUP_SIZE in annotations and annotations.get(sets.SUBGROUP_TYPE) != "LeaderExcluded":
         _join_subgroup(pod, "0", name)
 
@@ -65,7 +65,7 @@ def _mark_worker(pod: JsonObject) -> None:
     labels[sets.WORKER_INDEX] = str(index)
     if sets.SUBGROUP_SIZE in annotations:
         size, subgroup = int(annotations[sets.SIZE]), int(annotations[sets.SUBGROUP_SIZE])
-        # The leader may be one more than the subgroups take.
+        # If the leader is extra to the subgroups, it belongs to the first one.
         extra = (size - 1) % subgroup == 0 and size % subgroup != 0
         number = (index - 1 if extra else index) // subgroup
         _join_subgroup(pod, str(number), annotations[sets.LEADER_NAME])

@@ -127,7 +127,7 @@ class LeaderWorkerSetController(JobKindController):
     async def _apply(
         self, obj: Custom, leaders: StatefulSet | None, key: str, partition: int, replicas: int
     ) -> None:
-        """Apply the leaders' StatefulSet, unless it was applied so before and is as it was then."""
+        """Apply the leaders' StatefulSet, unless the same was applied before and has not been changed since."""
         body = sets.build_leaders(obj, key, partition, replicas)
         generation = leaders.metadata.generation if leaders is not None else 0
         if leaders is not None and self._applied.get(obj.metadata.uid) == (body, generation):

@@ -1,4 +1,4 @@
-"""The workers of each leader, and groups that are created again.
+"""Create the workers of each leader, and restart groups.
 
 Mirrors pkg/controllers/pod_controller.go.
 """
@@ -26,7 +26,7 @@ _POLICIES = ("RecreateGroupOnPodRestart", "RecreateGroupAfterStart")
 
 
 class Groups:
-    """Creates the StatefulSet of the workers of a leader, and deletes leaders whose group must begin again."""
+    """Creates the StatefulSet of the workers of a leader, and deletes leaders whose group must be restarted."""
 
     def __init__(
         self, controller: "LeaderWorkerSetController", stores: Store[StatefulSet], nodes: Store[Node]
@@ -38,7 +38,10 @@ class Groups:
     async def sync(
         self, obj: Custom, pod: Pod, pods: Sequence[Pod], revisions: Sequence[ControllerRevision]
     ) -> None:
-        """Act on a pod of the set. ``pods`` are all of the set's pods."""
+        """Create the workers of a leader, or restart the group of a pod that failed.
+
+        ``pods`` are all of the set's pods.
+        """
         if await self._restart(obj, pod, pods) or pod.metadata.deletion_timestamp is not None:
             return
         labels = pod.metadata.labels
@@ -80,7 +83,10 @@ class Groups:
             controller.report(obj, "Normal", "GroupsProgressing", text, "Create")
 
     async def _restart(self, obj: Custom, pod: Pod, pods: Sequence[Pod]) -> bool:
-        """Delete the leader if the pod's end ends its group. Return True if the leader is deleted."""
+        """Delete the leader if the group has to restart because the pod restarted or was deleted.
+
+        Return True if the leader is deleted.
+        """
         policy = sets.group_template(obj.spec).get("restartPolicy")
         gone = pod.metadata.deletion_timestamp is not None
         if policy not in _POLICIES or not (gone or _has_restarted(pod)):

@@ -56,14 +56,14 @@ def _plan(
 
 
 def count_leaders(spec: JsonObject, behind: int) -> int:
-    """Return the number of leaders while so many of the wanted groups are not up to date."""
+    """Return the number of leaders to run while ``behind`` of the wanted groups are not up to date."""
     wanted: int = spec["replicas"]
     extra = surge(spec)
     return wanted + (max(0, behind - unavailable(spec)) if behind <= extra else extra)
 
 
 def _move(groups: Sequence[Group], present: int, step: int, partition: int) -> int:
-    """Return the next partition: the groups from there on may be updated."""
+    """Return the next partition: groups with this index or a higher one may be updated."""
     done = 0
     for group in reversed(groups):
         if not (group.ready and group.updated):

@@ -78,7 +78,7 @@ def _subgroup(pod: JsonObject) -> tuple[str, list[str], int]:
     own = index % size
     if index and not leads:
         own, number = (index - 1) % size, (index - 1) // size
-    # Workers move down by one place if the leader has the first.
+    # If the leader has TPUs, it is the first in the slice, and the workers follow.
     start, end = size * number + 1, size * (number + 1)
     hosts = []
     if leads:

@@ -83,7 +83,7 @@ class MPIJobController(JobKindController):
         write_status(draft, launcher, launched, workers, made.count_workers(obj), suspended=suspended)
 
     async def _create_surroundings(self, obj: Custom) -> None:
-        """Create Service, hostfile and key; the hostfile's script follows the workers that run."""
+        """Create the Service, the SSH key and the hostfile, whose script lists the running workers."""
         if not self.children(SERVICES, obj):
             await self.create(SERVICES, made.build_service(obj), obj)
         running = [pod.metadata.name for pod in self._workers(obj) if pod.status.phase == "Running"]

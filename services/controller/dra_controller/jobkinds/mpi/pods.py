@@ -163,7 +163,7 @@ def build_launcher_template(job: Custom) -> JsonObject:
     if slots:
         added[slots] = str(integer(job.spec, "slotsPerWorker", 1))
     if not _works_too(job):
-        # A launcher that only launches shall not use the node's GPUs by accident.
+        # A launcher that does not work itself must not see the node's GPUs.
         added |= {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
     environment = container.setdefault("env", [])
     environment.extend({"name": key, "value": value} for key, value in added.items())

@@ -12,7 +12,7 @@ from dra_controller.jobkinds.controller import Draft
 
 
 def set_condition(draft: Draft, name: str, status: str, reason: str, message: str, now: str = "") -> bool:
-    """Set a condition. Return True if status or reason changed. It becomes the last one."""
+    """Set a condition. Return True if status or reason changed. The condition becomes the last one in the list."""
     found = draft.condition(name)
     if found is not None and (found["status"], found["reason"]) == (status, reason):
         return False

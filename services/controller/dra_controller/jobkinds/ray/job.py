@@ -22,7 +22,7 @@ from dra_controller.pods import OWNER_INDEX
 
 _STATUS = "jobDeploymentStatus"
 _FINAL = ("Complete", "Failed")
-# What a new attempt begins without.
+# The status fields that are removed for a new attempt.
 _ATTEMPT = ("rayClusterStatus", "rayClusterName", "dashboardURL", "jobId", "message", "reason", "rayJobInfo")
 
 
@@ -251,7 +251,7 @@ def _end(draft: Draft, state: str, reason: str, message: str) -> None:
 
 
 def _count(obj: Custom, draft: Draft) -> None:
-    """Count the attempt if it has ended, and start another if the limit allows it."""
+    """Count the attempt if it has ended, and start another one if the backoff limit allows it."""
     status = draft.status
     failed, succeeded = status.get("failed", 0), status.get("succeeded", 0)
     if status[_STATUS] == "Failed":
@@ -264,7 +264,7 @@ def _count(obj: Custom, draft: Draft) -> None:
 
 
 def _look_at_job(job: Job | None) -> tuple[bool, bool | None]:
-    """Return True if the submitter runs, and if it has succeeded; None while that is open."""
+    """Return whether the submitter is running, and whether it has succeeded; None while this is undecided."""
     if job is None:
         return False, None
     for condition in job.status.conditions:

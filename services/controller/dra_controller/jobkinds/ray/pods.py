@@ -39,7 +39,7 @@ echo "GCS is ready."
 
 
 def build_head(cluster: Custom) -> JsonObject:
-    """Return the head."""
+    """Return the head pod of the cluster."""
     group = cluster.spec["headGroupSpec"]
     pod = _begin(cluster, group, "head", HEAD_GROUP)
     pod["metadata"]["name"] = name_pod(cluster.metadata.name, "head")
@@ -49,7 +49,7 @@ def build_head(cluster: Custom) -> JsonObject:
 def build_worker(
     cluster: Custom, group: JsonObject, replica: int, host: int = 0, replica_name: str = ""
 ) -> JsonObject:
-    """Return a worker of a group."""
+    """Return a worker pod of a group."""
     pod = _begin(cluster, group, "worker", group["groupName"])
     meta, container = pod["metadata"], pod["spec"]["containers"][0]
     prefix = f"{cluster.metadata.name}-{group['groupName']}"

@@ -89,7 +89,7 @@ def _add_accelerators(params: dict[str, str], limits: Mapping[str, object]) -> N
     try:
         known = json.loads(params.get("resources", "{}").strip("'\"` "))
     except ValueError:
-        # As the operator, which only logs it.
+        # Ignore the error, as the operator does, which only logs it.
         return
     added = any(name in known for name in _ACCELERATORS.values())
     for name in sorted(limits):

@@ -1,4 +1,4 @@
-"""The cluster of a RayJob, and what submits its entrypoint.
+"""The RayCluster of a RayJob, and the Job that submits its entrypoint.
 
 Mirrors ray-operator/controllers/ray/common/job.go.
 """
@@ -77,9 +77,10 @@ def _configure(job: Custom, container: JsonObject, *, sidecar: bool) -> JsonObje
 
 
 def submit_command(job: Custom, address: str, *, again: bool) -> str:
-    """Return the command that submits the job. With ``again`` it may run several times, and submits once.
+    """Return the command that submits the job.
 
-    The operator's command first waits until the dashboard is healthy; here the cluster is ready before it runs.
+    With ``again``, the command may run several times but submits the job only once. The operator's command
+    first waits until the dashboard is healthy; here the cluster is ready before it runs.
     """
     spec, name = job.spec, job.status.get("jobId", "")
     words = ["ray", "job", "submit", "--address", address]

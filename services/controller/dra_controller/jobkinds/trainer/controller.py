@@ -88,7 +88,7 @@ class TrainJobController(JobKindController):
         return to_builtins(found) if found is not None else None
 
     async def _runtime(self, obj: Custom) -> JsonObject:
-        """Return the runtime as it was when the job began. A ConfigMap has it.
+        """Return the runtime as it was when the job began, from a ConfigMap in which it was saved.
 
         Raises:
             UnknownReference: it does not exist.
@@ -164,7 +164,7 @@ class TrainJobController(JobKindController):
             return
         text = "TrainJob exceeded its active deadline"
         draft.set_condition("Failed", "True", "DeadlineExceeded", text)
-        # By name, because the informer may not have it yet.
+        # Read it by name from the API server, because the informer may not have it yet.
         with contextlib.suppress(NotFound):
             await self._client.delete(JOB_SETS, obj.metadata.name, obj.metadata.namespace)
 
@@ -186,7 +186,7 @@ def _follow(draft: Draft, jobsets: list[Custom]) -> None:
 
 
 def _is_within(wanted: object, current: object) -> bool:
-    """Return True if the current value has all that is wanted, and maybe defaults besides."""
+    """Return True if the current value contains the wanted one. It may have defaults in addition."""
     if isinstance(wanted, dict) and isinstance(current, dict):
         return all(_is_within(value, current.get(key)) for key, value in wanted.items())
     if isinstance(wanted, list) and isinstance(current, list):

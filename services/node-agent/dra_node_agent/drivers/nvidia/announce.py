@@ -36,9 +36,8 @@ class Announcer:
     """Converts devices to their form in ResourceSlices.
 
     Args:
-        shares: ``unlimited``, ``memory`` or a number of shares, which need the gate of that name; else
-            empty or ``disabled``.
-        fabric: the partitions of the GPUs' NVLink switches.
+        shares: ``unlimited``, ``memory`` or a number of shares, all of which need a feature gate; otherwise
+        empty or ``disabled``. fabric: the partitions of the GPUs' NVLink switches.
 
     Raises:
         DriverConfigError: ``shares`` is none of these, or its gate is off.
@@ -175,7 +174,7 @@ class Announcer:
 
 
 def _shares(option: str) -> str:
-    """Return the mode or number of shares. Empty for none."""
+    """Return the mode or the number of shares. Empty if devices are not shared."""
     option = option.strip()
     if option in ("", "disabled"):
         return ""

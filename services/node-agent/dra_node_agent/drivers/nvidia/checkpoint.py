@@ -16,7 +16,7 @@ from dra_node_agent.drivers.gojson import Checksum, checksum, dumps
 
 STARTED = "PrepareStarted"
 COMPLETED = "PrepareCompleted"
-# Only for the compute domain driver: the claim was unprepared before it was prepared.
+# Only used by the compute domain driver: the claim was unprepared before its preparation finished.
 ABORTED = "PrepareAborted"
 FILE_NAME = "checkpoint.json"
 
@@ -78,7 +78,7 @@ class Checkpoint(PreparedClaims[PreparedClaim]):
 
 
 class _Format:
-    """The form of the file. ``id`` is that of the boot in which it was written; empty in older files."""
+    """The form of the file. ``id`` is the boot id of the machine when the file was written; empty in older files."""
 
     def __init__(self) -> None:
         self.id = ""
@@ -128,7 +128,7 @@ class _Format:
 def held_devices(
     claims: Mapping[str, PreparedClaim], driver: str, uid: str
 ) -> Iterator[tuple[str, PreparedClaim, set[str]]]:
-    """Yield each other prepared claim by UID, with the devices that it holds alone, without admin access."""
+    """Yield every prepared claim except ``uid``, with the devices that it holds without admin access."""
     for other_uid, other in sorted(claims.items()):
         if other_uid != uid and other.state == COMPLETED:
             names = {r["device"] for r in other.results(driver) if not r.get("adminAccess")}

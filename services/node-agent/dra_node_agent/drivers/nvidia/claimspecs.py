@@ -24,7 +24,7 @@ def _device_name(uid: str, device: Allocatable) -> str:
 
 
 class ClaimSpecs:
-    """Writes the CDI file of each prepared claim. ``monotonic`` is the time, in seconds."""
+    """Writes the CDI file of each prepared claim. ``monotonic`` returns a monotonic time in seconds."""
 
     def __init__(
         self,
@@ -59,13 +59,16 @@ class ClaimSpecs:
                     own = edits.mig_edits(host, live)
                 if group.edits is not None and not isinstance(device, VfioGpu):
                     own = own.merge(group.edits)
-                # Two shares of one device are a single CDI device.
+                # If a claim has two shares of one device, they are a single CDI device.
                 devices[device.name] = CdiDevice(_device_name(uid, device), container_edits=own)
         if devices:
             self._checkpoint.write_spec(uid, tuple(devices.values()), common)
 
     def _common_edits(self, per_gpu: PerGpu) -> ContainerEdits:
-        """Return the common edits. They are computed again after some minutes, in case the driver was updated."""
+        """Return the edits that all containers with devices get.
+
+        They are computed again after some minutes, in case the driver was updated.
+        """
         now = self._monotonic()
         if self._common is not None and now < self._common[1]:
             return self._common[0]

@@ -120,7 +120,7 @@ class ComputeDomainDaemonConfig(_Config, kw_only=True):
 DeviceConfig = GpuConfig | MigDeviceConfig | VfioDeviceConfig
 DomainConfig = ComputeDomainChannelConfig | ComputeDomainDaemonConfig
 
-# The drivers for GPUs and for compute domains know each other's kinds.
+# The kinds of both drivers, because each driver recognizes the other's configs.
 _KINDS: dict[str, type[_Config]] = {
     "GpuConfig": GpuConfig,
     "MigDeviceConfig": MigDeviceConfig,

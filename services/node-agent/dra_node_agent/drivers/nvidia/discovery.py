@@ -106,7 +106,7 @@ class DeviceLibrary:
         return found
 
     def clique(self) -> str | None:
-        """Return the NVLink domain of all GPUs, ``CLUSTER-UUID.CLIQUE``, or None without a domain of several machines.
+        """Return the NVLink domain of all GPUs, ``CLUSTER-UUID.CLIQUE``, or None if it has no other machines.
 
         Raises:
             DiscoveryError: NVML failed.
@@ -132,7 +132,7 @@ class DeviceLibrary:
         if self._gates.is_enabled(gates.DYNAMIC_MIG):
             if gpu.dynamic_mig_capable:
                 specs = possible_mig_devices(gpu)
-                # Without the toggle, a GPU in MIG mode cannot be used as a whole.
+                # If MIG mode cannot be switched without a reset, a GPU in MIG mode cannot be used as a whole.
                 if not gpu.mig_enabled or gpu.toggles_mig:
                     yield gpu
                 yield from specs
@@ -150,7 +150,7 @@ class DeviceLibrary:
         yield from devices
 
     def vfio(self, index: int, pci: PciGpu) -> VfioGpu:
-        """Return the passthrough device for a GPU on the bus."""
+        """Return the passthrough device for a GPU on the PCI bus."""
         return VfioGpu(
             uuid=vfio_uuid(pci.address),
             index=index,
@@ -383,7 +383,7 @@ def _profiles(handle: Any) -> Iterator[GiProfile]:
 
 @functools.lru_cache(maxsize=64)
 def _intern(profiles: Profiles) -> Profiles:
-    """Return one shared copy for all GPUs that have the same profiles."""
+    """Return one shared object for all GPUs that have the same profiles."""
     return profiles
 
 

@@ -69,7 +69,11 @@ NO_PARTITIONS = FabricPartitions({}, switched=False)
 
 
 def _partitions(modules: Sequence[int]) -> list[frozenset[int]]:
-    """Return the partitions by id. Except on a baseboard of eight, there is one with all GPUs and one for each GPU."""
+    """Return the partitions by id.
+
+    A baseboard of eight GPUs has NVIDIA's fixed partitions. Any other has one with all GPUs and one for each
+    GPU.
+    """
     if len(modules) == len(_OF_EIGHT[0]):
         return [frozenset(members) for members in _OF_EIGHT]
     alone = [frozenset((module,)) for module in modules]

@@ -1,7 +1,7 @@
 """The labels of GPU feature discovery, node feature discovery and the GPU operator for a node with GPUs.
 
-Names and values are those of gpu-feature-discovery (internal/lm of NVIDIA's k8s-device-plugin), with the MIG strategy
-``mixed``, which suits every layout, and no sharing.
+Names and values are those of gpu-feature-discovery (internal/lm of NVIDIA's k8s-device-plugin), with the MIG
+strategy ``mixed``, which is valid for every MIG layout, and without sharing.
 """
 
 import re

@@ -39,11 +39,11 @@ DEFAULTS: Mapping[str, bool] = {
 _LOGGING: Mapping[str, bool] = {"LoggingAlphaOptions": False, "LoggingBetaOptions": True}
 # NVIDIA's programs enable it explicitly, so the gates of a stage do not disable it.
 _CONTEXTUAL = "ContextualLogging"
-# Gates that set all unnamed gates of one stage. Alpha gates are off by default, beta gates on.
+# Gates that set all gates of one stage that are not set themselves. Alpha gates are off by default, beta gates
+# on.
 _STAGES: Mapping[str, bool] = {"AllAlpha": False, "AllBeta": True}
 
-# The gates of a simulated node: enough for the whole quickstart of the driver, without excluding any part of
-# it.
+# The gates of a simulated node: those that the driver's quickstart needs.
 LAB_DEFAULTS = f"{TIME_SLICING}=true,{MPS}=true,{HEALTH_CHECK}=true"
 
 # The gates of the driver if its pod does not set any.

@@ -55,7 +55,7 @@ class HealthMonitor:
         self._reported_lost = False
 
     def watch(self, per_gpu: PerGpu) -> None:
-        """Register for the events of these devices. Devices that cannot be watched are reported later.
+        """Register for the events of these devices. :meth:`events` reports devices that cannot be watched.
 
         Raises:
             NVMLError: NVML cannot create an event set.
@@ -91,7 +91,7 @@ class HealthMonitor:
             self._events = None
 
     async def events(self) -> AsyncIterator[tuple[list[str], DeviceTaint]]:
-        """Yield devices with the taint that they get, for each event."""
+        """Yield the affected devices and their new taint for each event."""
         if self._unmonitored:
             yield self._unmonitored, DeviceTaint(key=f"{DRIVER_NAME}/unmonitored", effect="None")
         self._reported_lost = False

@@ -55,7 +55,7 @@ class Host(Protocol):
     nvml: NvmlLibrary
 
     def equal_gpus(self) -> list[Gpu] | None:
-        """Return the GPUs of a machine that differs only in UUIDs, by index, or None if none is known."""
+        """Return the GPUs, by index, of a known machine that differs only in UUIDs, or None."""
         ...
 
     def note_gpus(self, gpus: list[Gpu]) -> None:

@@ -78,11 +78,11 @@ class NvidiaMachines:
         return SimulatedHost(system, self._options.driver_root, self._builds)
 
     def labels(self, node_name: str, started: datetime) -> dict[str, str]:
-        """Return the labels that feature discovery gives the node. ``started`` is its start."""
+        """Return the labels that feature discovery gives the node. ``started`` is the start of discovery."""
         system = self.system(node_name)
         if system is None:
             return self._discover_labels(node_name, started)
-        # Equal machines have equal labels, and querying NVML for everything takes long.
+        # Equal machines have equal labels, and querying all values from NVML takes long.
         build = system.build
         if build not in self._labels:
             self._labels[build] = self._discover_labels(node_name, started)
@@ -97,7 +97,7 @@ class NvidiaMachines:
             return ContainerEdits()
         library = DeviceLibrary(self.host(node_name), NvidiaGates())
         try:
-            # The container keeps its own environment.
+            # Leave out environment variables, because the container has its own.
             return msgspec.structs.replace(containerruntime.device_edits(library, wanted), env=())
         except DiscoveryError as error:
             _log.warning("cannot inject GPUs", node=node_name, error=str(error))

@@ -29,7 +29,7 @@ class NvidiaOptions:
 
     @classmethod
     def parse(cls, values: Mapping[str, str]) -> "NvidiaOptions":
-        """Parse the values of the options. An absent option has the lab's default.
+        """Parse the values of the options. An absent option has the default for simulated nodes.
 
         Raises:
             DriverConfigError: a gate is unknown, or two exclude each other.

@@ -13,7 +13,7 @@ from dra_node_agent.drivers.nvidia.devices import Allocatable, Gpu, MigLive, Vfi
 
 @dataclass
 class Prepared:
-    """A device during its preparation: the answer for the kubelet, and the device itself."""
+    """A device during its preparation: the response to the kubelet about it, and the device itself."""
 
     answer: PreparedDevice
     device: Allocatable
@@ -38,7 +38,7 @@ class PreparedGroup:
 
 
 def answers(groups: list[dict[str, Any]]) -> list[PreparedDevice]:
-    """Convert devices in the file's form to the kubelet's answer."""
+    """Convert devices from the checkpoint's form to the response for the kubelet."""
     found = []
     for group in groups:
         for entry in group.get("devices") or []:
@@ -48,7 +48,7 @@ def answers(groups: list[dict[str, Any]]) -> list[PreparedDevice]:
 
 
 def answer(device: dict[str, Any]) -> PreparedDevice:
-    """Convert one device in the file's form to the kubelet's answer."""
+    """Convert one device from the checkpoint's form to the response for the kubelet."""
     return PreparedDevice(
         requests=tuple(device.get("Requests") or ()),
         pool=device["PoolName"],
@@ -60,7 +60,7 @@ def answer(device: dict[str, Any]) -> PreparedDevice:
 
 
 def mig_live(entry: dict[str, Any]) -> MigLive | None:
-    """Return the MIG device of an entry, or None."""
+    """Return the MIG device of a checkpoint's entry, or None."""
     mig = entry.get("mig")
     if not mig:
         return None
@@ -107,7 +107,7 @@ def _entry(prepared: Prepared) -> dict[str, Any]:
 
 
 def _metadata(found: dict[str, Any] | None) -> DeviceMetadata | None:
-    """Decode a device's metadata in the file's form. The driver has no network interfaces."""
+    """Decode a device's metadata from the checkpoint's form. The driver has no network interfaces."""
     if found is None:
         return None
     return DeviceMetadata(msgspec.convert(found.get("Attributes") or {}, dict[str, DeviceAttribute]))

@@ -23,8 +23,8 @@ def set_time_slice(library: DeviceLibrary, uuids: list[str], config: TimeSlicing
 class MpsDaemons:
     """The MPS control daemons of a node.
 
-    NVIDIA's driver runs each as a Deployment of one pod. Here the driver itself takes the daemon's place: it
-    keeps the directories for clients, the commands for the daemon, and its start-up log.
+    NVIDIA's driver runs each as a Deployment of one pod. Here the driver itself simulates the daemon: it
+    creates the directories for clients, the commands for the daemon, and the daemon's start-up log.
 
     Args:
         directory: the ``mps`` directory in the driver's data.

@@ -34,7 +34,7 @@ _SIMULATED_LIBRARY_DIR = "usr/lib/x86_64-linux-gnu"
 _SIMULATED_UVM_MAJOR = 508
 _SIMULATED_CAPS_MAJOR = 511
 _SIMULATED_CHANNELS_MAJOR = 510
-# After those of MIG instances, of which 32 GPUs have 4320.
+# The minor number of the IMEX management device. It follows those of MIG instances, of which 32 GPUs have 4320.
 _SIMULATED_IMEX_MINOR = 4323
 _CONTROL_MINORS = {"/dev/nvidia-modeset": 254, "/dev/nvidiactl": 255}
 
@@ -51,7 +51,7 @@ class SimulatedHost:
     Args:
         driver_root: a directory for stand-ins of the driver's files, so that mounts of them have a source; it
             may be shared between nodes.
-        builds: the known GPUs by the build of the machine, shared by hosts with the same choice of GPUs.
+        builds: the discovered GPUs by the build of the machine, shared by hosts with equal GPUs.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """Preparation of claims (cmd/gpu-kubelet-plugin/device_state.go).
 
-The checkpoint is written before and after everything that changes the node: ``PrepareStarted`` names what a crash may
-leave behind, ``PrepareCompleted`` what a second call returns without doing anything.
+The checkpoint is written before and after everything that changes the node: an entry ``PrepareStarted`` lists
+what a crash may leave behind, and an entry ``PrepareCompleted`` has the devices that a second call returns
+without doing anything.
 """
 
 import time
@@ -45,14 +46,11 @@ class DeviceState:
     """The node's devices and the claims that hold them.
 
     Args:
-        directory: the driver's data: checkpoint and MPS daemons.
-        cdi_directory: where CDI files go.
-        reached: see :data:`CrashPoint`.
-        shared: whether several claims may have a GPU or MIG device at a time (consumable shares).
-        metadata: returns the metadata of a device for containers, if it has any.
-        fabric: the partitions of the GPUs' NVLink switches.
-        monotonic: the time, in seconds.
-        durable: whether checkpoint and CDI files are synced to the disk.
+        directory: the driver's data: checkpoint and MPS daemons. cdi_directory: where CDI files go. reached:
+        see :data:`CrashPoint`. shared: whether several claims may have a GPU or MIG device at a time
+        (consumable shares). metadata: returns the metadata of a device for containers, if it has any. fabric:
+        the partitions of the GPUs' NVLink switches. monotonic: returns a monotonic time in seconds. durable:
+        whether checkpoint and CDI files are synced to the disk.
     """
 
     def __init__(
@@ -87,7 +85,7 @@ class DeviceState:
         return self._gates.is_enabled(gates.DYNAMIC_MIG) and self._library.has_mig_capable()
 
     def open(self) -> None:
-        """Discover the devices, load the checkpoint, and clean up what no completed claim holds.
+        """Discover the devices, load the checkpoint, and remove leftovers of incomplete claims.
 
         Raises:
             DiscoveryError: NVML failed.
@@ -233,7 +231,7 @@ class DeviceState:
         return groups
 
     def _ensure_mig_device(self, wanted: MigDevice) -> MigLive:
-        """Return the MIG device, which another claim may already have."""
+        """Return the MIG device. Create it, unless another claim that shares it already did."""
         live = holders.find_created_mig(self._checkpoint.claims(), wanted.name)
         if live is not None:
             return live

@@ -80,7 +80,7 @@ class DeviceTaints:
         try:
             write_atomically(
                 Path(self._path), msgspec.json.encode(_File(self._boot_id, xids)), durable=False
-            )  # A power failure is followed by a boot, which discards the file anyway.
+            )  # No sync to the disk: after a power failure the machine boots, which discards the file anyway.
         except OSError as error:
             _log.warning("taints of devices not written", path=self._path, error=str(error))
 

@@ -19,7 +19,7 @@ _log = logger(__name__)
 
 
 class BindingConditionSetter:
-    """Watches claims, and sets the conditions of these pools' devices to true (or the failure conditions)."""
+    """Watches claims, and sets the binding (or failure) conditions of devices in the given pools to true."""
 
     def __init__(
         self, client: Client, clock: Clock, driver: str, pools: Collection[str], rules: BindingConditions

@@ -1,4 +1,4 @@
-"""Publishes the pools that belong to no node, such as devices in a fabric, once for the cluster.
+"""Publishes pools that do not belong to a node, such as devices in a fabric, once for the cluster.
 
 Each process with the driver competes for a Lease, and its holder publishes, like the controller of a driver
 for network-attached devices.
@@ -26,7 +26,7 @@ _log = logger(__name__)
 
 
 class ClusterPools:
-    """Publishes from the first node that joins in this process until the last one leaves."""
+    """Publishes from the time when the first node of this process joins until the last one leaves."""
 
     def __init__(
         self, driver: str, resources: DriverResources, binding_conditions: BindingConditions | None
@@ -39,7 +39,7 @@ class ClusterPools:
 
     @contextlib.asynccontextmanager
     async def join(self, client: Client, clock: Clock) -> AsyncIterator[None]:
-        """Take part for a node."""
+        """Join for a node inside the context."""
         if not self._resources.pools:
             yield
             return

@@ -22,7 +22,7 @@ class ProfilePlugin:
     """The devices of one node.
 
     Raises:
-        DriverConfigError: the profile's devices are not devices, or its edits are not edits.
+        DriverConfigError: the profile's devices or edits are invalid.
     """
 
     prefers = False

@@ -35,7 +35,7 @@ def resources(profile: Profile, node_name: str) -> DriverResources:
 
 
 def cluster_resources(profile: Profile) -> DriverResources:
-    """Return the pools that belong to no node: those without ``{node}`` in their name.
+    """Return the pools of the whole cluster: those without ``{node}`` in their name.
 
     Raises:
         DriverConfigError: like :func:`resources`.
@@ -68,7 +68,7 @@ def loop_values(profile: Profile, node_name: str) -> dict[tuple[str, str], dict[
 
 
 def _of_cluster(template: PoolTemplate) -> bool:
-    """True if the cluster has a single such pool, instead of one for each node."""
+    """True if the cluster has one pool of this template, instead of one for each node."""
     return "{node}" not in template.name and (template.node_selector is not None or template.all_nodes)
 
 
@@ -154,7 +154,7 @@ def _expand(
         raise DriverConfigError(f"driver profile {profile.driver}: a template needs either device or devices")
     for place, turn in _rows(template):
         values = {**base, **turn}
-        # A UUID belongs to the outermost device: the partitions of a GPU show the GPU's UUID.
+        # The UUID is derived from the outermost loop, so that the partitions of a GPU have the GPU's UUID.
         if turn and "uuid" not in values:
             identity = uuid.uuid5(uuid.NAMESPACE_OID, f"{base.get('node', '')}/{profile.driver}/{place}")
             values |= {"uuid": str(identity), "serial": str(identity.int % 10**_SERIAL_DIGITS)}

@@ -34,7 +34,7 @@ class ProfileDriver:
     """An ``async with`` object that serves, publishes and prepares the profile's devices.
 
     Raises (also on entering):
-        DriverConfigError: the profile cannot be followed.
+        DriverConfigError: the profile is invalid, or not possible with this version of Kubernetes.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class ProfileDriver:
             slices=slices,
             metadata=metadata_writer(profile, directories, kubernetes),
             sockets=sockets,
-            # Released drivers, such as dra.cpu, publish names with their own domain.
+            # Keep names with the driver's own domain, because released drivers, such as dra.cpu, publish them.
             own_domain=True,
         )
         self.state = self._state(directories)

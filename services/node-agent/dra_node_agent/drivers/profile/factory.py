@@ -19,7 +19,7 @@ class ProfileFactory:
     """A profile's driver, which can be started on any number of nodes.
 
     Raises:
-        DriverConfigError: the profile's pools contradict themselves.
+        DriverConfigError: the profile's pools are inconsistent.
     """
 
     by_environment = False

@@ -22,11 +22,11 @@ class DeviceTemplate(_Data, kw_only=True):
     """A template for devices, or for groups of them.
 
     Args:
-        each: loops. ``{gpu: 9}`` repeats the template for each value of ``gpu`` from 0 to 8.
-        rows: repeats the template for each row, whose values have the names of its columns; for values that follow
-            no rule, such as addresses. With both, all loops run for each row.
-        device: a device in the API's form, with placeholders.
-        since: changes by version of Kubernetes, which are merged into ``device`` from that version on; null
+        each: loops. ``{gpu: 9}`` repeats the template for each value of ``gpu`` from 0 to 8. rows: repeats the
+        template for each row of a table. The columns are names of values, for values without a rule, such as
+        addresses. With both ``each`` and ``rows``, all loops run for each row. device: a device in the API's
+        form, with placeholders. since: changes by version of Kubernetes, which are merged into ``device`` from
+        that version on; null
             removes a field.
         devices: templates inside the loop, in order; instead of ``device``.
     """
@@ -51,9 +51,8 @@ class PoolTemplate(_Data, kw_only=True):
 
     Args:
         name: with placeholders. With ``{node}`` each node has its own pool; otherwise the cluster has one.
-        node_selector: the nodes that can use the devices, in the API's form; placeholders count.
-        all_nodes: whether all nodes can use them.
-        generation: the minimum of the pool's generation.
+        node_selector: the nodes that can use the devices, in the API's form; placeholders are replaced.
+        all_nodes: whether all nodes can use them. generation: the minimum of the pool's generation.
         partition_type_attribute: in slices with partitions, the attribute with the type of each.
         skip_node_operations: in slices with devices, the calls that the kubelet need not make.
     """
@@ -72,12 +71,10 @@ class ConfigField(_Data, kw_only=True):
     """A field of a config object, at a dotted path.
 
     Args:
-        type: ``string``, ``integer`` or ``boolean``.
-        enum: the only values, if there are any.
-        default: the value if the field is absent.
-        when: other fields (by path) with the values for which this field is allowed and defaulted; in other cases
-            it is not.
-        error: the message for a value that is not allowed; ``{value}`` stands for it.
+        type: ``string``, ``integer`` or ``boolean``. enum: the allowed values; empty allows any. default: the
+        value if the field is absent. when: values of other fields (by path) for which this field is allowed and
+        gets its default. With other values the field is an error. error: the message for a value that is not
+        allowed; ``{value}`` stands for it.
     """
 
     type: str = "string"
@@ -140,8 +137,8 @@ class MetadataTemplate(_Data, kw_only=True):
 
     Args:
         versions: the API versions of the files, such as ``v1beta1``; without any, all that are known.
-        attributes: the devices' attributes in them; by default all.
-        network_data: of a network interface, in the API's form; placeholders count as in edits.
+        attributes: the devices' attributes to write; by default all. network_data: of a network interface, in
+        the API's form; placeholders count as in edits.
     """
 
     versions: tuple[str, ...] = ()
@@ -182,22 +179,17 @@ class Profile(_Data, kw_only=True):
     """A driver.
 
     Args:
-        driver: its name.
-        follows: the repository, version and files of the driver that the profile follows, if it is someone's.
-        cdi_class: the class in its CDI names, ``k8s.<driver>/<class>``.
-        cdi_vendor: the vendor in CDI names, if it is not ``k8s.<driver>``.
-        device_classes: the DeviceClasses that come with it.
-        devices: the devices of the node's own pool.
-        generation: the minimum of this pool's generation.
-        pools: further pools.
-        partition_type_attribute: as for a pool, for the node's own.
-        skip_node_operations: as for a pool, for the node's own.
-        any_config: accept configs of any kind and content; ``configs`` are ignored.
-        common_edits: the edits that a container gets once, whichever devices it has.
-        device_edits: the edits for each device.
-        device_status: attributes that are copied into the claim's ``status.devices`` when it is prepared.
-        device_conditions: conditions of prepared devices in ``status.devices``.
-        network_data: the network interface of a prepared device in ``status.devices``, in the API's form; placeholders
+        driver: its name. follows: the repository, version and files of the driver that the profile imitates, if
+        it imitates one. cdi_class: the class in its CDI names, ``k8s.<driver>/<class>``. cdi_vendor: the vendor
+        in CDI names, if it is not ``k8s.<driver>``. device_classes: the DeviceClasses that come with it.
+        devices: the devices of the node's own pool. generation: the minimum of this pool's generation. pools:
+        further pools. partition_type_attribute: as for a pool, for the node's own. skip_node_operations: as for
+        a pool, for the node's own. any_config: accept configs of any kind and content; ``configs`` are ignored.
+        common_edits: edits that a container gets once, in addition to those of its devices. device_edits: the
+        edits for each device. device_status: attributes that are copied into the claim's ``status.devices``
+        when it is prepared. device_conditions: conditions of prepared devices in ``status.devices``.
+        network_data: the network interface of a prepared device in ``status.devices``, in the API's form;
+        placeholders
             count as in edits.
         device_metadata: write metadata files.
         serve_health: report all devices as healthy to the kubelet.

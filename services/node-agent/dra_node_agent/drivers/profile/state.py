@@ -29,9 +29,8 @@ class ProfileState:
     """The claims that hold a profile's devices on a node.
 
     Args:
-        devices: by pool and name.
-        loops: the values of the profile's loops for each device, by pool and name.
-        reached: called at each named point of a preparation; tests let it raise an error.
+        devices: by pool and name. loops: the values of the profile's loops for each device, by pool and name.
+        reached: called at each named point of a preparation; tests make it raise an error.
 
     Raises:
         PrepareError: the profile's common edits are not CDI edits.

@@ -1,4 +1,4 @@
-"""The profile in one version of Kubernetes: devices may have other or more fields from a version on."""
+"""Select a profile's devices for one version of Kubernetes, because fields of devices may differ between versions."""
 
 from collections.abc import Mapping
 from typing import Any

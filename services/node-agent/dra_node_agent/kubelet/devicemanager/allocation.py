@@ -58,7 +58,7 @@ class DeviceChooser:
                 f" {go_quote(resource)} from {len(held)} to {required}"
             )
         if self._already_running(pod_uid, container):
-            # The kubelet restarted, but not the node: the container still has its devices.
+            # The kubelet restarted but the node did not, so the running container still has its devices.
             return set()
         self._check_health(resource, held or set())
         needed = required - len(held or ())

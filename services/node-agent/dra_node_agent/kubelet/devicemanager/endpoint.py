@@ -1,4 +1,4 @@
-"""The plugin of one resource while it is connected and a little longer (pkg/kubelet/cm/devicemanager/endpoint.go)."""
+"""The plugin of one resource, while connected and shortly after (pkg/kubelet/cm/devicemanager/endpoint.go)."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,10 @@ STOP_GRACE_PERIOD = 300.0
 
 @dataclass
 class Endpoint:
-    """``plugin`` is None for a resource that is only known from a checkpoint. ``stopped_at`` is a monotonic time."""
+    """A resource's plugin.
+
+    ``plugin`` is None for a resource that is only known from a checkpoint. ``stopped_at`` is a monotonic time.
+    """
 
     resource: str
     plugin: DevicePlugin | None = None

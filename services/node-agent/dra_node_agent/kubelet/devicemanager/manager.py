@@ -60,11 +60,9 @@ class Surroundings:
     """The kubelet's state and callbacks for the manager.
 
     Args:
-        active_pods: UIDs of the pods that may hold devices.
-        sources_ready: whether all pods of the node are known.
-        affinity: the NUMA nodes for a container.
-        on_health_change: called with the UIDs of pods whose devices changed health.
-        on_devices: called when a plugin's devices have changed, or it left.
+        active_pods: UIDs of the pods that may hold devices. sources_ready: whether all pods of the node are
+        known. affinity: the NUMA nodes for a container. on_health_change: called with the UIDs of pods whose
+        devices changed health. on_devices: called when a plugin's devices have changed or it has disconnected.
         extended_resources: whether DRA may serve extended resources.
     """
 
@@ -95,8 +93,8 @@ class DeviceManager:
         """Load the checkpoint. ``running`` are the running containers (pod UID and name).
 
         Raises:
-            CheckpointError: the checkpoint cannot be read; the manager works without it, and will write a
-                new one.
+            CheckpointError: the checkpoint cannot be read; the manager starts with an empty state and will
+            write a new checkpoint.
         """
         self._running = running
         try:
@@ -119,8 +117,7 @@ class DeviceManager:
     async def plugin_connected(self, resource: str, plugin: DevicePlugin) -> None:
         """Use a plugin that can be called for the resource, replacing any other.
 
-        Raises:
-            DeviceError: it does not answer.
+        Raises: DeviceError: the plugin does not answer.
         """
         try:
             options = await plugin.get_options()
@@ -130,7 +127,10 @@ class DeviceManager:
         _log.info("device plugin connected", resource=resource)
 
     def plugin_disconnected(self, resource: str) -> None:
-        """Mark the devices of a disconnected plugin as unhealthy. They are forgotten unless it returns."""
+        """Mark the devices of a disconnected plugin as unhealthy.
+
+        The devices are forgotten if the plugin does not connect again in time.
+        """
         endpoint = self.state.endpoints.get(resource)
         if endpoint is None:
             return
@@ -144,7 +144,7 @@ class DeviceManager:
         old = self.state.all_devices.get(resource, {})
         changed: set[str] = set()
         for device in devices:
-            # A new device may have existed before and belong to a pod.
+            # A device in the list may have existed before a restart and belong to a pod.
             if device.id not in old or old[device.id].health != device.health:
                 pod = self.state.pod_devices.find_pod(resource, device.id)
                 if pod is not None:
@@ -161,12 +161,12 @@ class DeviceManager:
     # Allocation
 
     async def allocate(self, pod: Pod, container: Container) -> None:
-        """Allocate the container's devices unless it has them. Return once that is in the checkpoint.
+        """Allocate the container's devices unless it already has them. Return once the allocation is in the checkpoint.
 
         Init containers must come first, in order, then the others.
 
         Raises:
-            DeviceError: it cannot have them.
+            DeviceError: the devices are not available.
         """
         if not any(map(self.state.is_device_plugin_resource, container.resources.limits)):
             return

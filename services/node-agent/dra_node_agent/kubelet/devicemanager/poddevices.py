@@ -83,7 +83,7 @@ class PodDevices:
             reusable[resource] = reusable.get(resource, set()) - allocation.devices
 
     def devices(self) -> dict[str, set[str]]:
-        """Return all allocated devices by resource."""
+        """Return the ids of all allocated devices by resource."""
         found: dict[str, set[str]] = {}
         for _, _, resource, allocation in self:
             found.setdefault(resource, set()).update(allocation.devices)

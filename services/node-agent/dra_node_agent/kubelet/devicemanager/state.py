@@ -12,7 +12,7 @@ NumaAffinity = Callable[[str, str], Collection[int] | None]
 
 
 def no_affinity(_pod_uid: str, _container: str) -> Collection[int] | None:
-    """Return None, as on a node without a topology policy."""
+    """Return None: there is no NUMA affinity on a node without a topology policy."""
     return None
 
 

@@ -110,7 +110,7 @@ def _generate(
     requested: int,
 ) -> Sequence[TopologyHint]:
     devices = state.all_devices.get(resource, {})
-    # Nodes without devices would only double the number of masks.
+    # Skip NUMA nodes without devices, because each would only double the number of masks.
     inhabited = {node for device in devices.values() for node in device.numa_nodes or ()}
     nodes = sorted(inhabited.intersection(machine)) or machine
     smallest = len(nodes)

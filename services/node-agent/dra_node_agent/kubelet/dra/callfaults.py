@@ -33,9 +33,10 @@ class CallFaults:
 
     @contextlib.asynccontextmanager
     async def inject(self, kind: CallFault, driver: str, delay: float) -> AsyncIterator[Callable[[], int]]:
-        """Apply the fault to calls to ``driver`` (empty: any) inside the context. Hanging calls continue at its end.
+        """Apply the fault to calls to ``driver`` (empty: any) inside the context.
 
-        Yield a function that returns the number of affected calls.
+        Hanging calls continue when the context ends. Yield a function that returns the number of affected
+        calls.
         """
         fault = _Fault(kind, driver, delay)
         self._active.append(fault)

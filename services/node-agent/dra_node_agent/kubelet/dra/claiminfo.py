@@ -58,7 +58,10 @@ class ClaimInfo:
 
     @classmethod
     def from_state(cls, state: ClaimState) -> "ClaimInfo":
-        """Create the state of a claim from the checkpoint. It is not prepared, so the next pod prepares it again."""
+        """Create the state of a claim from the checkpoint.
+
+        It counts as not prepared, so the next pod prepares it again.
+        """
         info = cls(state.namespace, state.claim_name, state.claim_uid)
         info.pod_uids = set(state.pod_uids)
         info.devices = {

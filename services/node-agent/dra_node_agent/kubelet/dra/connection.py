@@ -22,7 +22,7 @@ V1, V1BETA1 = "v1.DRAPlugin", "v1beta1.DRAPlugin"
 SUPPORTED_SERVICES = (V1, V1BETA1)
 HEALTH_V1, HEALTH_V1ALPHA1 = "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"
 
-# Half of the time after which the kubelet retries.
+# The default timeout of a call: half of the time after which the kubelet retries.
 CALL_TIMEOUT = 45.0
 
 M = TypeVar("M", bound=Message)
@@ -215,8 +215,7 @@ class DriverConnection:
         """Yield the driver's health reports until the stream ends.
 
         Raises:
-            NoHealth: there are none.
-            DriverError: the stream broke.
+            NoHealth: the driver does not report health. DriverError: the stream broke.
         """
         service = self._health_service
         if service is None:
@@ -230,7 +229,7 @@ class DriverConnection:
         except StopAsyncIteration:
             return
         except wire.CallError as error:
-            # Drivers of 1.37 always offer the service. They return this error if they report nothing.
+            # Drivers of 1.37 always offer the service, and return this error if they do not report health.
             promised = self._kubernetes < V1_37 and HEALTH_V1ALPHA1 in self._services
             missing = error.code == "Unimplemented" and not promised
             raise (NoHealth if missing else DriverError)(str(error)) from error

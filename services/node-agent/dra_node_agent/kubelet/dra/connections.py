@@ -49,8 +49,8 @@ HealthHandler = Callable[[str, list[DeviceHealth]], Awaitable[None]]
 class DriverConnections:
     """Manages the connections to each DRA driver on the node.
 
-    ``on_health`` is awaited with each health report. ``on_health_end`` is called when a driver's reports end
-    for good, ``on_register`` when a driver becomes callable.
+    ``on_health`` is awaited with each health report. ``on_health_end`` is called when a driver permanently
+    stops reporting, ``on_register`` when a driver becomes callable.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class DriverConnections:
         self._tasks = Tasks()
 
     async def wipe_all(self) -> None:
-        """Delete every slice of the node, with retries. No driver may have registered yet."""
+        """Delete every slice of the node, with retries. Must be called before any driver registers."""
         await self._wipe(None)
 
     async def close(self) -> None:
@@ -140,7 +140,7 @@ class DriverConnections:
         """Connect to an instance of ``driver`` and use it from now on. A call may take ``timeout`` seconds.
 
         Raises:
-            DriverError: the kubelet cannot use it, or its endpoint is taken.
+            DriverError: the kubelet cannot use the driver, or another driver has registered with the endpoint.
         """
         self.validate(driver, endpoint, services)
         connections = self._connections.setdefault(driver, [])
@@ -238,7 +238,7 @@ class DriverConnections:
                 async for devices in connection.watch_health():
                     self._cancel_health_end(driver)
                     await handle(driver, devices)
-                    del devices  # Do not keep the list until the next report, on thousands of nodes.
+                    del devices  # Free the list now. It would take memory until the next report.
                 self._end_health(driver)
             except NoHealth:
                 self._end_health(driver)
@@ -257,7 +257,7 @@ class DriverConnections:
             self._on_health_end(driver)
 
     def _end_health_unless_back(self, driver: str) -> None:
-        """Start the timer that ends the reports of a driver that may come back."""
+        """Start the timer after which the last report is dropped, unless the driver reports again."""
         if not self._closed and driver not in self._pending_ends:
             self._pending_ends[driver] = self._tasks.start(self._end_health_later(driver))
 

@@ -15,7 +15,7 @@ class ContainerClaims:
     """The claims that containers name, with the devices prepared for them.
 
     Args:
-        extended_resources: whether claims for extended resources count (DRAExtendedResource).
+        extended_resources: whether claims for extended resources are supported (DRAExtendedResource).
     """
 
     def __init__(self, claims: ClaimInfoCache, *, extended_resources: bool) -> None:

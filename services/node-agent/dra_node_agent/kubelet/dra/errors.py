@@ -1,4 +1,4 @@
-"""Errors with the claims of pods."""
+"""Errors about the claims of pods."""
 
 
 class DraError(Exception):

@@ -72,10 +72,10 @@ _decoder = msgspec.json.Decoder(_States)
 class HealthInfoCache:
     """The health of all devices by driver, kept in a file to survive restarts.
 
-    The file is written when something changes, so its times are those of the changes. After a restart, its
-    reports are valid once more for their timeout, in which their driver registers and reports again. At most
-    :data:`MOST_DEVICES` of a driver's devices are stored, those of its newest report first, and none with a
-    permanently stale report. All others are Unknown.
+    The file is only written when something changes, so the times in it are those of the last changes. After a
+    restart, its reports are valid once more for their timeout, in which their driver registers and reports
+    again. At most :data:`MOST_DEVICES` of a driver's devices are stored, those of its newest report first, and
+    none with a permanently stale report. All others are Unknown.
     """
 
     def __init__(self, path: Path | None, clock: Clock | None = None) -> None:

@@ -70,14 +70,13 @@ class DraManager:
     """The claims of one node's pods.
 
     Args:
-        on_health_change: called with the UIDs of pods whose devices changed health.
-        on_register: called when a driver can be called that could not be before.
-        faults: what calls to drivers meet on demand.
-        sockets: where drivers listen.
-        on_phase: awaited after each phase; a crash of the process at that moment is what it is for.
+        on_health_change: called with the UIDs of pods whose devices changed health. on_register: called when a
+        driver can be called that could not be before. faults: faults that are injected into calls to drivers.
+        sockets: where drivers listen. on_phase: awaited after each phase; tests use it to simulate a crash of
+        the process at that moment.
 
     Raises:
-        DraError: the checkpoint is corrupt; it must not be thrown away while devices are prepared.
+        DraError: the checkpoint is corrupt; it must not be discarded, because devices may be prepared.
     """
 
     def __init__(
@@ -144,10 +143,11 @@ class DraManager:
     # Preparing
 
     async def prepare(self, pod: Pod) -> None:
-        """Prepare those claims of the pod that are not prepared yet. Return once that is durable.
+        """Prepare those claims of the pod that are not prepared yet. Return once this is stored durably.
 
         Raises:
-            DraError: a claim is invalid, or a driver failed. Another call continues from there.
+            DraError: a claim is invalid, or a driver failed. Calling again continues with the claims that are
+            not prepared.
         """
         try:
             with observe_duration("PrepareResources", self._clock):
@@ -192,7 +192,7 @@ class DraManager:
                 info = ClaimInfo.from_claim(claim, optional_operations=self._optional_operations)
             except ValueError as error:
                 raise DraError(f"ResourceClaim {name}: {error}") from error
-            # Check this for a prepared claim as well: if its driver is missing, the node is not working.
+            # Check this for a prepared claim as well: a missing driver is an error even then, as in upstream.
             connections = {
                 driver: self.connections.get(driver)
                 for driver in info.devices
@@ -210,12 +210,13 @@ class DraManager:
                 is_changed = True
         finally:
             if is_changed:
-                # If the pod never gets further, the reconcile loop finds these entries and unprepares them.
+                # If the pod ends after this point, the reconcile loop finds these entries and unprepares the
+                # claims.
                 await self._save("checkpoint ResourceClaim cache")
         return list(batches.values())
 
     def _add_user(self, pod: Pod, entry: _Wanted, batches: dict[DriverConnection, _Batch]) -> None:
-        """Make the pod a user of the claim, and add the claim to the calls of its drivers unless it is prepared."""
+        """Make the pod a user of the claim, and add an unprepared claim to ``batches``, the calls to drivers."""
         meta = entry.claim.metadata
         known = self.cache.get(meta.namespace, meta.name)
         if known is None:
@@ -230,7 +231,8 @@ class DraManager:
         known.pod_uids.add(pod.metadata.uid)
         if known.prepared:
             return
-        # A claim in two entries of the pod is asked for twice. That fails, because it gets one answer.
+        # As upstream, a claim in two entries of the pod is requested twice, which fails because there is only
+        # one answer.
         for driver in known.devices:
             if known.skips_operation(SKIP_PREPARE, driver):
                 PREPARE_SKIPS.labels(driver).inc()
@@ -253,7 +255,7 @@ class DraManager:
                     f"NodePrepareResources failed for ResourceClaim {asked[uid].name}: {answer.error}"
                 )
             info = self._info(next(entry.claim for entry in wanted if entry.claim.metadata.uid == uid))
-            # A second answer, for example after a restart, replaces the first.
+            # An answer to a repeated call, for example after a restart, replaces the first one.
             info.devices[batch.connection.driver] = []
             for device in answer.devices:
                 info.add_device(batch.connection.driver, _checkpoint_device(device))
@@ -323,11 +325,12 @@ class DraManager:
             if pod_uid not in info.pod_uids:
                 continue
             if len(info.pod_uids) > 1:
-                # This becomes durable below. A crash before that only means repeating it.
+                # The new state is stored below. After a crash before that, this is only repeated.
                 info.pod_uids.discard(pod_uid)
                 continue
             leaving.append(info)
-            # It stays so if a driver fails, because another driver may have unprepared its devices already.
+            # The claim stays in this state if a driver fails, because another driver may already have
+            # unprepared its devices.
             info.unpreparing = True
             for driver in info.devices:
                 if info.skips_operation(SKIP_UNPREPARE, driver):
@@ -363,8 +366,8 @@ class DraManager:
 
     @contextlib.asynccontextmanager
     async def _lock_claims(self, keys: Iterable[str]) -> AsyncIterator[None]:
-        # Only one pod at a time changes a claim. Otherwise a new user could overlap with another pod's
-        # unprepare.
+        # A lock for each claim, so that preparing it for a new pod cannot overlap with unpreparing it for
+        # another.
         async with contextlib.AsyncExitStack() as stack:
             for key in sorted(set(keys)):
                 if self._locks is None:

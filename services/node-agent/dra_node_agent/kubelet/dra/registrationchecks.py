@@ -11,9 +11,9 @@ from dra_shared.quoting import go_quote
 from dra_node_agent.kubelet.dra.connection import DriverError
 
 _NAME_LENGTH = 63
-# The length of a path of a Unix socket on Linux.
+# The maximum length of the path of a Unix socket on Linux.
 _PATH_LENGTH = 108
-# What gRPC would not take as a part of a path.
+# Characters and sequences that gRPC would not treat as part of a path.
 _NOT_PLAIN = re.compile(r"^//|[%?#\x00-\x1f\x7f]")
 
 

@@ -54,7 +54,8 @@ async def stream(channel: Any, method: str, request: Message, answer: type[M]) -
     data = aiter(answers)
     try:
         while True:
-            # Do not bind it to a name, which would keep an answer until the next one, on thousands of nodes.
+            # Do not bind the answer to a name, which would keep it in memory until the next one, on thousands
+            # of nodes.
             yield _decode(answer, await anext(data))
     except StopAsyncIteration:
         return

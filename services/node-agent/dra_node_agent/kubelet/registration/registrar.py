@@ -95,7 +95,7 @@ class Registrar:
         while self._watch_folders():
             pass
         found = set(_sockets(self._directory))
-        # A socket that is not a file has no time.
+        # A socket in memory has no modification time.
         found |= {_Socket(path, number, 0) for path, number in self._places.listeners(self._directory)}
         for socket in self._sockets.keys() - found:
             self._sockets.pop(socket).cancel()

@@ -25,11 +25,10 @@ class ImageBehaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Args:
         names: shell patterns for the name of the image with its tag, such as ``*/cuda-sample:vectoradd*``; a pattern
             without a tag matches any tag.
-        entrypoint: the command, if the pod gives none.
-        args: its arguments, if the pod gives neither command nor arguments.
-        programs: shell scripts by the name of the program for which they stand.
-        files: the contents of files by their path.
-        usage: the ``cpu`` and ``memory`` that a container seems to use, as quantities.
+        entrypoint: the command, if the pod gives none. args: its arguments, if the pod gives neither command
+        nor arguments. programs: shell scripts that simulate programs, by name of the program. files: the
+        contents of files by their path. usage: the ``cpu`` and ``memory`` that a container seems to use, as
+        quantities.
     """
 
     names: tuple[str, ...]

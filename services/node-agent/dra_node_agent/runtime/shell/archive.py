@@ -9,7 +9,7 @@ from dra_node_agent.runtime.shell.files import Files
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError
 from dra_node_agent.runtime.shell.world import Process
 
-# A simulated file has no owner, mode or time, so that options about these change nothing.
+# A simulated file has no owner, mode or time, so options for these have no effect.
 _LETTERS = frozenset("cxtfCvpmoh")
 _LONG = {
     "create": "c", "extract": "x", "get": "x", "list": "t", "verbose": "v", "touch": "m", "dereference": "h",

@@ -27,7 +27,7 @@ from dra_node_agent.runtime.shell.patterns import decode, encode
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError
 from dra_node_agent.runtime.shell.world import Process
 
-# Programs share this process with everything else, so their run time and memory are limited.
+# Limits of run time and memory, because awk programs run inside the agent's process.
 _MOST_STEPS = 500_000
 _STEPS_WITHOUT_PAUSE = 20_000
 _LONGEST_TEXT = 1 << 20

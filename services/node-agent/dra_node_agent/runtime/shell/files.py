@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError
 
-# Scripts share this process with everything else, so the number and size of their files are limited.
+# Limits of the number and size of files, because simulated containers share the agent's process.
 _DISK_SIZE = 4 << 20
 _MOST_FILES = 4096
 

@@ -22,7 +22,7 @@ from dra_node_agent.runtime.shell.syntax import (
 )
 from dra_node_agent.runtime.shell.world import Piped, Process, World, Write, absolute
 
-# Scripts share this process with everything else, so their memory is limited.
+# A memory limit, because scripts run inside the agent's process.
 LONGEST_TEXT = 1 << 16
 _MOST_VARIABLES = 1024
 _MOST_JOBS = 256
@@ -138,7 +138,7 @@ class Shell:
         status = self.status
         try:
             await self.execute(parse(command))
-            # The shell ends with the status from before the trap, unless the trap calls `exit`.
+            # The shell ends with the exit status from before the trap, unless the trap itself calls `exit`.
             self.status = status
         except Exit as end:
             self.status = end.code
@@ -169,7 +169,7 @@ class Shell:
         if name not in self.traps:
             return False
         if not self.traps[name]:
-            # The signal is ignored, and interrupts nothing.
+            # An empty trap: the signal is ignored and does not interrupt a wait.
             return True
         self._signals.append(name)
         self._interrupt.set()

@@ -65,7 +65,7 @@ async def httpd(process: Process, given: Given) -> int:
     job = asyncio.ensure_future(serving)
     world.jobs.add(job)
     job.add_done_callback(world.jobs.discard)
-    # Before it goes to the background it has taken its port, or failed.
+    # Wait until it listens on its port or has failed, before it goes to the background.
     await asyncio.sleep(0)
     return job.result() if job.done() else 0
 

@@ -161,7 +161,7 @@ def declare(syntax: Syntax) -> Callable[[Callable[[Process, Given], Awaitable[in
 
 
 def call(process: Process, argv: Sequence[str], env: Mapping[str, str] | None = None) -> Awaitable[int]:
-    """Run another program in place of this one."""
+    """Run another program with these arguments and environment, as if it replaced this one."""
     world = process.shell.world
     inner = Process(
         argv,

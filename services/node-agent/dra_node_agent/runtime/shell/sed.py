@@ -17,7 +17,7 @@ from dra_node_agent.runtime.shell.patterns import (
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError
 from dra_node_agent.runtime.shell.world import Process
 
-# Commands such as `G` double the text.
+# A limit of the text's length, because commands such as `G` can double it in each cycle.
 _LONGEST_SPACE = 1 << 20
 _SYNTAX = Syntax(
     flags="nEr" + "su",

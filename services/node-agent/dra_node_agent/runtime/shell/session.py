@@ -73,7 +73,7 @@ class _Keyboard:
         return await self._lines.get()
 
     async def read(self) -> None:
-        """Read input until it ends."""
+        """Read the user's input until it ends."""
         while data := await self._streams.read():
             for char in self._decoder.decode(data):
                 self._take(char)

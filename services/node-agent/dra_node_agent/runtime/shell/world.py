@@ -14,7 +14,7 @@ from dra_node_agent.runtime.shell.files import Files
 from dra_node_agent.runtime.shell.syntax import Node
 
 Write = Callable[[str], None]
-# Each notice is kept, so that it appears only once.
+# The maximum number of notices. Each one is stored, so that it is only logged once.
 _MOST_NOTICES = 64
 Program = Callable[["Process"], Awaitable[int]]
 

@@ -29,7 +29,7 @@ def own_results(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
 
 
 def configs(claim: ResourceClaim) -> list[tuple[tuple[str, ...], DomainConfig]]:
-    """Return the defaults, then the configs of class and claim. Raises PrepareError."""
+    """Return the default configs, then those of the class, then those of the claim. Raises PrepareError."""
     assert claim.status.allocation is not None
     found: list[tuple[tuple[str, ...], DomainConfig]] = [
         ((), ComputeDomainDaemonConfig()),

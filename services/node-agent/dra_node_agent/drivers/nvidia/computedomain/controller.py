@@ -92,7 +92,8 @@ class ComputeDomainController:
         """Bring the objects of the domain with that UID to the desired state. Raises errors of the API server."""
         domain = _of(uid, self._domains.store.list())
         if domain is None and _of(uid, (await self._client.list(COMPUTE_DOMAINS)).items) is not None:
-            # The informer's first list may be older than the parts. The domain's event enqueues it again.
+            # The informer does not have the domain yet but the API server has, so keep its objects. The
+            # informer's event enqueues the domain again.
             return
         if domain is None or domain.metadata.deletion_timestamp is not None:
             gone = await self._tear_down(uid)
@@ -162,7 +163,7 @@ class ComputeDomainController:
             if part.metadata.deletion_timestamp is None:
                 await self._client.delete(resource, part.metadata.name, part.metadata.namespace)
         for node in self._own(self._nodes, uid):
-            # Send the resource version, so that the label of another domain is not removed.
+            # Send the resource version. If the label was replaced by that of another domain, the request fails.
             metadata = {"labels": {api.LABEL: None}, "resourceVersion": node.metadata.resource_version}
             await self._client.patch(NODES, node.metadata.name, {"metadata": metadata})
         for resource, part in owned:
@@ -171,7 +172,7 @@ class ComputeDomainController:
         return not owned
 
     async def _let_go(self, domain: ComputeDomain) -> None:
-        """Remove the domain's finalizer, unless the API server still has parts that the informers do not know yet."""
+        """Remove the domain's finalizer, unless the API server still has objects that the informers lack."""
         selector = f"{api.LABEL}={domain.metadata.uid}"
         parts: list[tuple[Resource[Any], str | None]] = [
             (RESOURCE_CLAIM_TEMPLATES, None),
@@ -179,7 +180,7 @@ class ComputeDomainController:
         ]
         for resource, namespace in parts:
             if (await self._client.list(resource, namespace, label_selector=selector)).items:
-                # Their events enqueue the domain again.
+                # The informers' events about these objects enqueue the domain again.
                 return
         await self._release(COMPUTE_DOMAINS, domain)
         _log.info("compute domain removed", domain=domain.key)

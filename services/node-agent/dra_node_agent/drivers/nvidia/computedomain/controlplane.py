@@ -30,7 +30,10 @@ _CRDS = Path(__file__).parent / "manifests" / "crds.yaml"
 
 
 async def install(client: Client, namespace: str, *, host_managed: bool = False) -> None:
-    """Create the objects that do not exist. Existing ones are not changed. Without daemons, no account is created.
+    """Create the driver's cluster objects that do not exist.
+
+    Existing ones are not changed. If machines run their own IMEX daemons, no service account for daemons is
+    created.
 
     Raises:
         ApiError: the API server rejects an object.
@@ -63,7 +66,7 @@ _log = logger(__name__)
 
 
 class ControlPlane:
-    """Runs from the first node that joins in this process until the last one leaves.
+    """Runs from the time when the first node of this process joins until the last one leaves.
 
     Args:
         namespace: where the driver's own objects are.
@@ -81,7 +84,7 @@ class ControlPlane:
 
     @contextlib.asynccontextmanager
     async def join(self, client: Client, clock: Clock) -> AsyncIterator[Informer[ComputeDomain]]:
-        """Take part for a node. Yield the informer of all domains."""
+        """Join for a node inside the context. Yield the informer of all domains."""
         if self._informer is None:
             self._informer = Informer(client, COMPUTE_DOMAINS, clock=clock)
             work = self._run(client, clock, self._informer)

@@ -181,7 +181,7 @@ class CliqueFull(Exception):
 
 
 def free_index(daemons: tuple[DaemonInfo, ...], most: int) -> int:
-    """Return the lowest free index. The other daemons keep theirs, and therefore their DNS names.
+    """Return the lowest free index. The indexes of other daemons do not change, because DNS names depend on them.
 
     Raises:
         CliqueFull: there are ``most`` daemons.

@@ -29,7 +29,8 @@ from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, DiscoveryErro
 _LOCK_FILE = "pu.lock"
 # The kubelet's timeout. A daemon's claim must be prepared before a channel's can be.
 _RETRY_SECONDS = 45.0
-# By then, any attempt that began before a claim was given up has ended.
+# The seconds after which aborted claims are forgotten. Any attempt that was running when the claim was given up
+# has ended by then.
 _ABORTED_SECONDS = 2 * _RETRY_SECONDS
 _FIRST_DELAY, _LONGEST_DELAY = 0.25, 3.0
 
@@ -132,7 +133,10 @@ class ComputeDomainDriver:
             raise PrepareError(f"error acquiring prep/unprep lock: {error}") from error
 
     async def _retry(self, attempt: Callable[[], Awaitable[T]], failed: str) -> T:
-        """Retry until it succeeds or fails permanently, for at most the kubelet's timeout. Raises PrepareError."""
+        """Retry the attempt until it succeeds or fails permanently, for at most the kubelet's timeout.
+
+        Raises PrepareError.
+        """
         clock = self._node.clock
         until = clock.monotonic() + _RETRY_SECONDS
         delay = _FIRST_DELAY

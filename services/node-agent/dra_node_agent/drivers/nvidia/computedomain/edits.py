@@ -12,7 +12,7 @@ from dra_node_agent.drivers.nvidia.host import CharDevice, Host
 
 VENDOR = f"k8s.{DRIVER_NAME}"
 CLASS = "claim"
-# The CDI device with all GPUs, which daemons get.
+# The CDI device that gives the domain's daemons all GPUs.
 DEVICE_CLASS, ALL_DEVICES = "device", "all"
 
 _SHARED_BIND = ("rw", "nosuid", "nodev", "bind")

@@ -115,7 +115,8 @@ def _daemon_pod(uid: str, gates: str) -> dict[str, Any]:
                     {"name": "FEATURE_GATES", "value": gates},
                 ],
                 "resources": {"claims": [{"name": _CLAIM}]},
-                # Allow twenty minutes to start. A daemon that is not ready is not restarted for that.
+                # Allow twenty minutes to start. Afterwards, a failed probe makes the daemon not ready but does
+                # not restart it.
                 "startupProbe": _check(period=1, failures=1200),
                 "livenessProbe": _check(period=60, failures=20),
                 "readinessProbe": _check(period=10, failures=1),

@@ -49,7 +49,7 @@ from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
 from dra_node_agent.drivers.nvidia.prepared import answer
 
 _DIRECTORY = "domains"
-# The settings with which an IMEX daemon of a domain starts. The daemon's container fills in the rest.
+# The settings with which an IMEX daemon of a domain starts. The daemon's container adds the other settings.
 _SETTINGS = Path(__file__).parent / "manifests" / "imexd.cfg.tmpl"
 
 
@@ -146,8 +146,8 @@ class ComputeDomainState:
     async def unprepare(self, claim: ClaimRef) -> None:
         """Unprepare the devices. A node that loses its channel leaves the domain.
 
-        A claim whose preparation did not finish is remembered for a while, so that an attempt in progress
-        does not prepare it after all.
+        A claim whose preparation did not finish is kept as aborted for a while, so that a running attempt does
+        not finish the preparation.
 
         Raises:
             PrepareError: the checkpoint is damaged.
@@ -170,7 +170,7 @@ class ComputeDomainState:
         )
 
     def unfinished_claims(self) -> list[ClaimRef]:
-        """Return the claims whose preparation has not finished, except those with unknown names."""
+        """Return the claims whose preparation has not finished, except those whose names are unknown."""
         return [
             ClaimRef(claim.namespace, claim.name, uid)
             for uid, claim in sorted(self._checkpoint.claims().items())
@@ -253,7 +253,7 @@ class ComputeDomainState:
         return edits.channel_edits(self._library.host, count)
 
     async def _host_channel(self) -> ContainerEdits | None:
-        """Return channel 0 of the machine's own IMEX daemon once it is ready, or None without a fabric."""
+        """Return channel 0 if the machine's own IMEX daemon is ready, or None on a node without a fabric."""
         if not self._domains.clique:
             return None
         try:

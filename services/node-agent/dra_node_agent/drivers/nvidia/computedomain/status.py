@@ -22,8 +22,8 @@ def status_of(
     """Return the desired status of the domain.
 
     Args:
-        cliques: the cliques of the domain, which have its nodes with a fabric.
-        pods: the pods of its daemons, from which its nodes without a fabric are derived.
+        cliques: the cliques of the domain, which list its nodes that have a fabric. pods: the pods of its
+        daemons, from which its nodes without a fabric are derived.
     """
     nodes = [_from_daemon(daemon) for clique in cliques for daemon in clique.daemons]
     nodes += [
@@ -70,5 +70,5 @@ def _from_pod(pod: Pod) -> ComputeDomainNode:
 
 
 def _is_without_fabric(pod: Pod) -> bool:
-    """True if the pod's daemon has labelled it as one without a fabric."""
+    """True if the daemon has labelled its pod as being on a node without a fabric."""
     return pod.metadata.labels.get(CLIQUE_LABEL) == ""

@@ -13,7 +13,7 @@ from dra_node_agent.drivers.nvidia.plugin.config import MIXED, NONE, SINGLE, Plu
 
 GPU_RESOURCE = "nvidia.com/gpu"
 
-# The profile of a MIG device that has the whole compute capacity of its GPU instance.
+# Matches the profile of a MIG device that has the whole compute capacity of its GPU instance.
 _WHOLE_INSTANCE = re.compile(r"\d+g\..+")
 
 

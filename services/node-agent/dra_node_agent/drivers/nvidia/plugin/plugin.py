@@ -113,7 +113,7 @@ class NvidiaPlugins:
     """All resources of a node: an ``async with`` object.
 
     Raises (on entering):
-        DriverConfigError: the node's GPUs are not as the configuration wants them.
+        DriverConfigError: the node's GPUs do not match the configuration, such as the MIG strategy.
     """
 
     def __init__(

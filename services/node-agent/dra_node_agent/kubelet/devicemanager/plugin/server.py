@@ -86,7 +86,8 @@ class RegistrationServer:
 
     async def _open(self) -> None:
         self._opened = True
-        # Put it next to the directory, which only contains plugins' files and known files of the kubelet.
+        # Put this socket next to the directory, which may only contain plugins' files and certain files of the
+        # kubelet.
         behind = self.directory.with_name(f".{self.directory.name}.sock")
         server = self._server = OnDemandServer(Path(self._socket_path), behind, self._add)
         try:
@@ -134,7 +135,10 @@ class RegistrationServer:
     # The plugin watcher's handler for the type DevicePlugin
 
     def plugin_handler(self) -> "RegistrationServer":
-        """Return the handler. A file in the directory says that plugins should no longer register there."""
+        """Return the handler.
+
+        A file DEPRECATION in the directory says that plugins should use the plugin watcher instead.
+        """
         self.directory.mkdir(mode=0o750, parents=True, exist_ok=True)
         (self.directory / "DEPRECATION").touch()
         return self
@@ -167,7 +171,7 @@ class RegistrationServer:
         try:
             await client.connect()
         except BaseException:
-            # A client that worked until then is dropped, too.
+            # As upstream, a client that worked until then is dropped, too.
             self._clients.pop(resource, None)
             raise
         self._following.append(client)
