@@ -168,7 +168,7 @@ def _moment(reader: Reader, at: str) -> dict[str, str] | None:
         if error.code not in _UNREADABLE:
             raise
         if at:
-            raise UserError(f"{reader.server} keeps no history that --at could show") from error
+            raise UserError(f"{reader.server}has no history, which --at needs") from error
         return None
     return {"revision": found["at"]["revision"], "oldest": found["oldest"]["revision"]}
 

@@ -63,7 +63,7 @@ def test_a_snapshot_is_deleted_by_its_name(tmp_path: Path) -> None:
     [
         (["save"], "say which: dralab snapshot save NAME"),
         (["save", "../x"], "'../x' cannot be a snapshot's name"),
-        (["save", "a"], "there is a snapshot a already"),
+        (["save", "a"], "snapshot a already exists"),
         (["save", "b"], "no cluster is running in"),
         (["restore", "b"], "there is no snapshot b in .*; there are a"),
         (["restore", "a"], "no cluster is running in"),

@@ -50,7 +50,7 @@ def test_a_gzip_bomb_is_not_unpacked(tmp_path: Path) -> None:
     nodes, problems = _read(path)
     assert not nodes
     assert problems == [
-        f"{path}: unpacked it is more than 200 times as large, which no dump is; what comes after it is missing"
+        f"{path}: unpacked it is more than 200 times as large, which no dump is; everything after it is missing"
     ]
 
 
@@ -111,13 +111,13 @@ def test_a_file_larger_than_the_limit_is_rejected(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(files, "_LARGE", 0)
     path = tmp_path / "large.json"
     path.write_bytes(b" " * 4097 * _KIB)
-    assert _read(path)[1] == [f"{path}: it is larger than 4 MiB; what comes after it is missing"]
+    assert _read(path)[1] == [f"{path}: it is larger than 4 MiB; everything after it is missing"]
 
 
 def test_a_file_of_nul_characters_is_reported_as_not_text(tmp_path: Path) -> None:
     path = tmp_path / "zeros.json"
     path.write_bytes(bytes(_KIB))
-    assert _read(path)[1] == [f"{path}: it is not text; nothing of it is used"]
+    assert _read(path)[1] == [f"{path}: it is not text, and is ignored"]
 
 
 def test_a_device_file_is_rejected() -> None:

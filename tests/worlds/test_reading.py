@@ -68,7 +68,7 @@ def test_large_files_are_read_item_by_item(
     problems: list[str] = []
     path.write_text(text[: text.rindex('"holder"')])
     assert len(read(str(path), problems)) == 4
-    assert problems == [f"{path}: it ends within an object; that one is missing"]
+    assert problems == [f"{path}: it ends within an object; that object is missing"]
 
 
 def test_yaml_documents_with_managed_fields_are_read(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_the_readable_part_of_a_truncated_list_is_read(tmp_path: Path) -> None:
     whole = json.dumps(_list(*cluster()))
     path.write_text(whole[: whole.rindex('"holder"')])
     found = {"nodes": 1, "deviceclasses": 1, "resourceslices": 1, "resourceclaims": 1}
-    assert _problems(path, found) == [f"{path}: it ends within an object; that one is missing"]
+    assert _problems(path, found) == [f"{path}: it ends within an object; that object is missing"]
     path.write_text(json.dumps({"kind": "PodList", "apiVersion": "v1", "items": [pod("p"), pod("q")]})[:-40])
     assert len(_problems(path, {"pods": 1})) == 1
 
@@ -210,7 +210,7 @@ def test_yaml_lists_are_read_item_by_item(tmp_path: Path) -> None:
     assert len(_problems(path, found)) == 2
     path.write_text(good[: good.index("    namespace: default\n    uid: uid-holder")])
     found = {"nodes": 1, "deviceclasses": 1, "resourceslices": 1, "resourceclaims": 1}
-    assert _problems(path, found) == [f"{path}: it ends within an object; that one is missing"]
+    assert _problems(path, found) == [f"{path}: it ends within an object; that object is missing"]
 
 
 def test_objects_after_an_unmatched_brace_in_a_log_are_read(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_complete_items_of_truncated_json_are_read(indent: int | None, bare: boo
     path = tmp_path / "cut.json"
     text = json.dumps(_NODES if bare else _list(*_NODES), indent=indent)
     path.write_text(text[: text.index('"n2"')])
-    assert _problems(path, {"nodes": 2}) == [f"{path}: it ends within an object; that one is missing"]
+    assert _problems(path, {"nodes": 2}) == [f"{path}: it ends within an object; that object is missing"]
 
 
 def test_a_list_after_a_truncated_one_is_read(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_items_of_a_volume_are_not_objects(tmp_path: Path) -> None:
     volume = {"configMap": {"items": [{"key": "a", "path": "b"}], "name": "last"}}
     text = json.dumps({**pod("p"), "spec": {"volumes": [volume]}}, indent=4)
     path.write_text(text[: text.index('"last"')])
-    assert _problems(path, {}) == [f"{path}: it ends within an object; that one is missing"]
+    assert _problems(path, {}) == [f"{path}: it ends within an object; that object is missing"]
 
 
 def test_the_last_item_of_a_truncated_yaml_list_is_read(tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_the_last_item_of_a_truncated_yaml_list_is_read(tmp_path: Path) -> None:
         f"{path}: the list has no end; its last object may be incomplete"
     ]
     path.write_text(text[: text.index("    name: n2") + len("    name: n2\n")])
-    assert _problems(path, {"nodes": 2}) == [f"{path}: it ends within an object; that one is missing"]
+    assert _problems(path, {"nodes": 2}) == [f"{path}: it ends within an object; that object is missing"]
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_yaml_comments_are_not_mistaken_for_shell_prompts(tmp_path: Path) -> Non
 def test_an_object_without_api_version_is_named(tmp_path: Path) -> None:
     path = tmp_path / "pod.yaml"
     path.write_text("kind: Pod\nmetadata: {name: p}\n")
-    assert _problems(path, {}) == [f"{path}: a Pod without apiVersion is not used"]
+    assert _problems(path, {}) == [f"{path}: a Pod without apiVersion is ignored"]
 
 
 def test_nodes_are_derived_from_slices_if_a_dump_has_no_nodes(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def _revision(access: "Access", at: str) -> str:
             found: str = reader.json("/history", {"at": at})["at"]["revision"]
         except ApiError as error:
             if error.code == 404:
-                raise UserError(f"{access.server} keeps no history that --at could show") from error
+                raise UserError(f"{access.server}has no history, which --at needs") from error
             raise
     return found
 

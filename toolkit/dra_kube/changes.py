@@ -105,7 +105,10 @@ def _read_history(reader: Reader, path: str, params: dict[str, str]) -> JsonObje
 def _device_history(reader: Reader, wanted: Wanted) -> list[JsonObject]:
     """Return the history of a device: changes of its fields, and the claims that it was allocated to."""
     if wanted.net:
-        raise UserError("--net compares objects: a device is a part of several", 2)
+        raise UserError(
+            "--net cannot compare a device, which is not an object: leave out --net, or name its slice or claim",
+            2,
+        )
     parts = "/".join(wanted.words).split("/")
     if len(parts) != 3:
         raise UserError("say which device: device/POOL/NAME, as `dralab devices` names them", 2)
@@ -192,7 +195,7 @@ def lines(found: Iterable[JsonObject]) -> Iterator[str]:
         for field in change.get("changes") or ():
             yield f"    {_field(field)}"
         if change["type"] == "MODIFIED" and "changes" not in change:
-            yield "    (the previous version is not kept)"
+            yield "    (the previous version is not in the history)"
 
 
 def _line(change: JsonObject) -> str:

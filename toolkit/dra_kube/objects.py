@@ -82,7 +82,7 @@ def _namespace(resource: ServedResource, obj: dict[str, Any], namespace: str | N
     own = meta.get("namespace")
     if own and namespace and own != namespace:
         raise UserError(
-            f"{obj['kind']} {meta.get('name') or meta.get('generateName')} is of namespace {own!r}, "
+            f"{obj['kind']} {meta.get('name') or meta.get('generateName')} has the namespace {own!r}, "
             f"not {namespace!r}: leave out --namespace"
         )
     return (own or namespace or "default") if resource.namespaced else None

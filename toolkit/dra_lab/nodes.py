@@ -58,7 +58,7 @@ async def add(cluster: ChosenCluster, given: dict[str, object], timeout: float) 
         )
     made = pool(given, "dralab node add")
     if made.name in known or taken & set(made.nodes):
-        raise UserError(f"there is a pool {made.name} already: choose another name")
+        raise UserError(f"the pool {made.name} already exists: choose another name")
     pools.write(made)
     try:
         async with cluster.client() as client:

@@ -128,7 +128,9 @@ class Snapshots:
         """
         file = self.file(name)
         if file.exists() and not force:
-            raise UserError(f"there is a snapshot {name} already: choose another name, or say --force")
+            raise UserError(
+                f"snapshot {name} already exists: choose another name, or replace it with --force"
+            )
         body = asyncio.run(self._read(f"/at/{at}{_PATH}" if at else _PATH))
         pools = json.dumps([json.loads(one.text()) for one in Pools(self._cluster.data).read().values()])
         body = body.replace(_ITEMS, b'"pools":%b,%b' % (pools.encode(), _ITEMS), 1)
@@ -302,7 +304,9 @@ async def _await_pods(client: Client, wanted: Mapping[str, tuple[str, bool]], de
         if not late:
             return
         if time.monotonic() > deadline:
-            raise UserError(f"restored, but these pods are not as far as they were: {', '.join(late)}")
+            raise UserError(
+                f"the snapshot is restored, but these pods do not run again yet: {', '.join(late)}"
+            )
         await asyncio.sleep(_POLL)
 
 

@@ -57,7 +57,9 @@ def _type(entry: Any, where: str, folder: Path, gpu_models: tuple[Path, ...]) ->
     except UserError as error:
         raise UserError(f"{where}: {error}", 2) from error
     if any(True for _ in kind.shared_slices()):
-        raise UserError(f"{where}.drivers: one has devices that belong to no node, and they cannot be bought")
+        raise UserError(
+            f"{where}.drivers: a driver has devices that do not belong to a node and cannot be bought"
+        )
 
     def build(name: str) -> Iterator[Typed]:
         yield NODES, kind.node(name)

@@ -136,7 +136,7 @@ class NodeKind:
         factory = NvidiaFactory(options)
         system = factory.system("node")
         if system is None:
-            raise UserError("a world cannot be made from this machine's GPUs: name a model", 2)
+            raise UserError("the host's GPUs cannot be used for a described world: name a GPU model", 2)
         own = NvidiaOptions.parse(options.values)
         library = DeviceLibrary(SimulatedHost(system, options.driver_root), own.gates)
         found = library.enumerate()

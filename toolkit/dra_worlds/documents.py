@@ -86,7 +86,7 @@ def documents(where: str, text: Text, problems: list[str]) -> Iterator[Document]
     elif text[:3] == _BOM:
         text = text[3:]
     if b"\0" in text[:_HEAD]:
-        problems.append(f"{where}: it is not text; nothing of it is used")
+        problems.append(f"{where}: it is not text, and is ignored")
         return iter(())
     found = _documents(where, text, problems)
     return _release_pages(found, text) if isinstance(text, mmap.mmap) else found
@@ -127,7 +127,7 @@ def _large_list(where: str, text: mmap.mmap, indent: int, problems: list[str]) -
     listed = _Head(kind or "List", version or "v1")
     for item in _indented_items(text, own * 2):
         if item is None:
-            problems.append(f"{where}: it ends within an object; that one is missing")
+            problems.append(f"{where}: it ends within an object; that object is missing")
             return
         head = _indented_head(item, own)
         if head is not None and not _is_too_deep(item):
@@ -208,7 +208,7 @@ def _pieces(where: str, text: Text, problems: list[str]) -> Iterator[Document]:
         begin = following
     if missing:
         more = f" and {missing - 1} more are" if missing > 1 else " is"
-        problems.append(f"{where}: it ends within an object; that one{more} missing")
+        problems.append(f"{where}: it ends within an object; that object{more} missing")
 
 
 def _one_by_one(where: str, text: Text, problems: list[str]) -> Iterator[Document]:
@@ -216,7 +216,7 @@ def _one_by_one(where: str, text: Text, problems: list[str]) -> Iterator[Documen
     be read.
     """
     if len(text) > _IN_PARTS:
-        problems.append(f"{where}: it is broken, and too large to be read in parts")
+        problems.append(f"{where}: it is not valid, and too large to search for the valid objects in it")
         return
     yield from _values(where, text[:].decode(errors="replace"), problems)
 
@@ -246,12 +246,12 @@ def _end_of_space(text: str, position: int) -> int:
 
 def _how_it_ends(error: Exception, text: str) -> str:
     if isinstance(error, RecursionError):
-        return f"{_TOO_DEEP}; what comes after it is not used"
+        return f"{_TOO_DEEP}; everything after it is ignored"
     if isinstance(error, json.JSONDecodeError):
         unfinished = error.msg.startswith("Unterminated") or error.pos >= len(text.rstrip())
         if unfinished:
-            return "it ends within an object; that one is missing"
-    return f"{_reason(error)}; what comes after it is not used"
+            return "it ends within an object; that object is missing"
+    return f"{_reason(error)}; everything after it is ignored"
 
 
 def _yaml(where: str, text: Text, problems: list[str]) -> Iterator[Document]:
@@ -295,14 +295,14 @@ def _objects(
         kind, version = listed.kind.removesuffix("List"), listed.api_version
     if not kind or not version:
         if kind and head.metadata is not None:
-            problems.append(f"{where}: a {kind} without apiVersion is not used")
+            problems.append(f"{where}: a {kind} without apiVersion is ignored")
         return
     if head.items is not None and kind.endswith("List"):
         for raw in head.items:
             yield from _valid_objects(where, raw, head, problems)
         return
     if len(memoryview(data)) > MOST:
-        problems.append(f"{where}: a {kind} is larger than {size_text(MOST)} and not used")
+        problems.append(f"{where}: a {kind} is larger than {size_text(MOST)} and ignored")
         return
     own = data[:] if isinstance(data, mmap.mmap) else data
     if _is_too_deep(bytes(own)):

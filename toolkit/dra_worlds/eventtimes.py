@@ -59,7 +59,7 @@ def from_events(found: Iterable[Document], shapes: Wanted | None, problems: list
     if unknown:
         more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
         problems.append(
-            f"pods of events that no shape is for: {', '.join(unknown[:3])}{more}; they are left out"
+            f"pods of events are left out, because --shapes has no shape for them: {', '.join(unknown[:3])}{more}"
         )
     return Timeline(arrivals, (), known.others)
 

@@ -86,7 +86,7 @@ class _Reader:
         except MemoryError:
             problem = "it needs more memory than there is"
         if problem:
-            self._problems.append(f"{where}: {problem}; what comes after it is missing")
+            self._problems.append(f"{where}: {problem}; everything after it is missing")
 
     def spool(self, file: IO[bytes]) -> IO[bytes]:
         """Copy the rest of a file to a seekable file.
@@ -110,7 +110,9 @@ class _Reader:
 
     def _contents(self, where: str, file: IO[bytes], depth: int) -> Iterator[tuple[str, Text]]:
         if depth > _DEPTH:
-            self._problems.append(f"{where}: an archive in {depth - 1} others; nothing of it is used")
+            self._problems.append(
+                f"{where}: it is an archive inside {depth - 1} other archives; it is ignored"
+            )
             return
         try:
             file.seek(0)
@@ -121,7 +123,7 @@ class _Reader:
             else:
                 yield where, self._text(where, self._unpacking.unpack(file))
         except BROKEN as error:
-            self._problems.append(f"{where}: {_reason(error)}; what comes after it is missing")
+            self._problems.append(f"{where}: {_reason(error)}; everything after it is missing")
 
     def _zip(self, where: str, file: IO[bytes], depth: int) -> Iterator[tuple[str, Text]]:
         with zipfile.ZipFile(file) as archive:
@@ -157,7 +159,7 @@ class _Reader:
                 while part := file.read(_PART):
                     self._copy(cast("IO[bytes]", copy), part)
             except BROKEN as error:
-                self._problems.append(f"{where}: {_reason(error)}; what comes after it is missing")
+                self._problems.append(f"{where}: {_reason(error)}; everything after it is missing")
             if copy.tell() > _LARGE:
                 copy.flush()
                 return mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ)

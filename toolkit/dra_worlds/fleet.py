@@ -128,7 +128,7 @@ def _pool_name(gpus: str) -> str:
     model = gpus.partition(",")[0].partition(":")[0].rpartition("x")[2]
     name = re.sub("[^a-z0-9]+", "-", model.lower()).strip("-")[:40]
     if not name:
-        raise UserError(f"--nodes: {gpus!r} names no GPUs", 2)
+        raise UserError(f"--nodes: {gpus!r} is not a GPU model, such as 8xH100-SXM5-80GB", 2)
     return name
 
 
@@ -202,14 +202,14 @@ def _count(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    return "" if isinstance(value, str) else "must be text"
+    return "" if isinstance(value, str) else "must be a string"
 
 
 def _texts(value: Any) -> str:
     return (
         ""
         if isinstance(value, list) and all(isinstance(one, str) for one in value)
-        else "must be a list of texts"
+        else "must be a list of strings"
     )
 
 
@@ -227,7 +227,7 @@ def _quantity(value: Any) -> str:
 
 def _labels(value: Any) -> str:
     if not isinstance(value, dict) or not all(isinstance(one, str) for pair in value.items() for one in pair):
-        return "must be texts by name"
+        return "must be a mapping of names to strings"
     return next(filter(None, (_pair(*pair) for pair in value.items())), "")
 
 

@@ -100,7 +100,7 @@ def _last(
     if found:
         problems.append(f"{where}: the list has no end; its last object may be incomplete")
     else:
-        problems.append(f"{where}: it ends within an object; that one is missing")
+        problems.append(f"{where}: it ends within an object; that object is missing")
     yield from found
 
 
@@ -128,13 +128,13 @@ def _item(
 
 def _load_part(where: str, text: Text, start: int, end: int, problems: list[str]) -> list[Any]:
     if end - start > MOST:
-        problems.append(f"{where}: an object in it is larger than {size_text(MOST)}, and is not used")
+        problems.append(f"{where}: an object in it is larger than {size_text(MOST)}, and is ignored")
         return []
     try:
         part = _without_managed_fields(text[start:end].decode())
         return [document.value for document in load_all(part)]
     except UnicodeDecodeError:
-        problems.append(f"{where}: not UTF-8 text; nothing of it is used")
+        problems.append(f"{where}: not UTF-8 text, and is ignored")
     except (YamlError, TypeError) as error:
         problems.append(f"{where}: an object in it is broken: {str(error).replace(chr(10), ' ')}")
     return []

@@ -37,7 +37,7 @@ def options(parser: Parser) -> None:
         help="the service (apiserver) or node (node-0); for faults of requests: the service whose requests fail",
     )
     parser.add_argument("--for", dest="seconds", type=number(0.1, LONGEST, float), default=10.0,
-                        metavar="SECONDS", help="how long (10)")  # fmt: skip
+                        metavar="SECONDS", help="until the fault ends (10)")  # fmt: skip
     for flag in _flags():
         parser.add_argument(flag.name, help=flag.help, **flag.settings)
     parser.switch("--check", default=True, help="wait for the end, and check that the promise was kept")

@@ -24,7 +24,9 @@ def options(parser: Parser) -> None:
     """Add the options of ``up``, and those for the storm's length and seed."""
     up.options(parser)
     parser.set_defaults(data=None, port=0, relaxed=True)
-    parser.add_argument("--minutes", type=number(0.05, 24 * 60, float), default=5.0, help="how long (5)")
+    parser.add_argument(
+        "--minutes", type=number(0.05, 24 * 60, float), default=5.0, help="minutes until the storm ends (5)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="the seed for pods and faults (1)")
     parser.add_argument(
         "--class",

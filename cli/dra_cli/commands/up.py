@@ -44,7 +44,7 @@ def _size(parser: Parser) -> None:
         "-f",
         type=Path,
         metavar="FLEET",
-        help="a file that describes a fleet, pools of nodes; see docs/configuration.md#fleets",
+        help="a file that describes the cluster's pools of nodes (a fleet); see docs/configuration.md#fleets",
     )
     parser.add_argument(
         "--nodes",
@@ -52,7 +52,7 @@ def _size(parser: Parser) -> None:
         type=nodes,
         default=[],
         metavar="COUNT[:GPUS][@ZONE]",
-        help="how many nodes to simulate (2); 0: you bring the nodes; may be repeated: 4000:8xA100-SXM4-40GB@eu-1a",
+        help="the number of simulated nodes (2); 0: you connect your own; may be repeated: 4000:8xA100-SXM4-40GB@eu-1a",
     )
     parser.add_argument(
         "--gpus",
@@ -70,7 +70,7 @@ def _size(parser: Parser) -> None:
         "--driver",
         action="append",
         default=[],
-        help="driver of each node: a name, or a profile file, or none; may be repeated; NAME@0,2-4 is on those nodes",
+        help="a driver of each node: a name, a profile file, or none; may be repeated; NAME@0,2-4: on these nodes only",
     )
     parser.add_argument(
         "--port", type=number(0, 65535), default=8080, help="the API server's port on loopback (8080); 0: any"
@@ -145,7 +145,7 @@ def _storage(parser: Parser) -> None:
         "--apiservers",
         type=number(1, 16),
         default=1,
-        help="the number of API servers on one PostgreSQL (1): the services read from all but the first; "
+        help="the number of API servers on one PostgreSQL (1): services write to the first and read from the others; "
         "see docs/scaling.md",
     )
     parser.add_argument(
@@ -157,7 +157,7 @@ def _storage(parser: Parser) -> None:
         "--history",
         default="",
         type=history,
-        help="how much history to keep: all, 24h, 2Gi or 24h,2Gi (default: as at the last start; at first 5m)",
+        help="how much history to keep: all, 24h, 2Gi or 24h,2Gi (default: the value of the last start, or 5m)",
     )
 
 
@@ -196,8 +196,8 @@ def _services(parser: Parser) -> None:
         type=operators,
         default=[],
         metavar="OPERATOR",
-        help="define the kinds of an operator and make their pods: jobset, lws, ray, mpi, trainer; comma-separated, "
-        "may be repeated; see docs/job-kinds.md",
+        help="define the kinds of these operators and create their pods: jobset, lws, ray, mpi, trainer; "
+        "comma-separated, may be repeated; see docs/job-kinds.md",
     )
     parser.add_argument(
         "--without",
@@ -211,8 +211,8 @@ def _protection(parser: Parser) -> None:
     parser.add_argument(
         "--authorization-mode",
         default="",
-        help="AlwaysAllow; RBAC: roles decide; Node,RBAC: and nodes have access only to their own objects "
-        "(default with --tls); see docs/authorization.md",
+        help="AlwaysAllow; RBAC: roles decide; Node,RBAC: in addition, nodes may access the objects that their pods "
+        "need (default with --tls); see docs/authorization.md",
     )
     parser.switch(
         "--tls",
@@ -228,7 +228,7 @@ def _protection(parser: Parser) -> None:
     parser.switch(
         "--anonymous-auth",
         default=None,
-        help="let clients in without a token (default: yes, except with --runtime docker)",
+        help="accept requests without a token (default: yes, except with --runtime docker)",
     )
 
 

@@ -116,7 +116,7 @@ def test_errors_of_the_api_server_are_shown_at_each_check(learn: Learn, notebook
     for _ in range(2):
         assert "01-first-claim.yaml:10" in learn("check", code=1)
     notebook.file(one).write_text(one.solution.replace("name: my-gpu", "name: my-gpu\n  namespace: team"))
-    assert "lessons look at the namespace default alone" in learn("check", code=1)
+    assert "lessons only check the namespace default" in learn("check", code=1)
 
 
 def test_lessons_are_listed_as_json(learn: Learn) -> None:

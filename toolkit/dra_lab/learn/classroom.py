@@ -72,7 +72,7 @@ class Classroom:
         try:
             text = file.read_text()
         except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"cannot read {file}: {error}; dralab learn reset brings it back") from error
+            raise UserError(f"cannot read {file}: {error}; dralab learn reset writes it again") from error
         if not self._notebook.is_new(text):
             return False
         # If the server rejects some objects, the cluster has neither these manifests nor the previous ones.

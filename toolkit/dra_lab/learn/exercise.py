@@ -98,7 +98,7 @@ class Exercise:
         discovery = await Discovery.read(self._client)
         for obj in loaded:
             if (obj.get("metadata") or {}).get("namespace", NAMESPACE) != NAMESPACE:
-                raise UserError(f"{obj.where}: lessons look at the namespace {NAMESPACE} alone")
+                raise UserError(f"{obj.where}: lessons only check the namespace {NAMESPACE}")
             try:
                 objects.target(discovery, obj, NAMESPACE)
             except UserError as refused:
@@ -160,7 +160,7 @@ class Exercise:
         missing = [name for name in self._containers if name not in world.pods]
         found = f"The goals look for pods by their names. These do not exist: {', '.join(missing)}."
         if any("ownerReferences" in pod["metadata"] for pod in world.pods.values()):
-            found += " Pods of a Deployment or a Job have names of their own, so write Pods."
+            found += " Pods of a Deployment or a Job have generated names, so write Pods."
         return [
             *([found] if missing else ()),
             *(
