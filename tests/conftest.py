@@ -19,8 +19,8 @@ from tests.support.spreading import Spreading, folders_from, slow_first
 from tests.support.tlscontexts import share_default_context
 
 _TESTS = Path(__file__).parent
-# Of the garbage collector. A test creates services with many objects, most of which reference counts free. With
-# Python's own thresholds, looking at them takes an eighth of the time.
+# Thresholds of the garbage collector. A test creates many objects, most of which are freed by reference
+# counting. With Python's default thresholds, examining them takes an eighth of the time of a run.
 _THRESHOLDS = (25_000, 3, 10)
 
 settings.register_profile("same", derandomize=True, deadline=None)
@@ -29,9 +29,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="skip what starts a process or opens a socket")
+    parser.addoption("--quick", action="store_true", help="skip tests that start a process or open a socket")
     parser.addoption(
-        "--delays", type=int, metavar="SEED", help="delay each request and watch of our client at random"
+        "--delays",
+        type=int,
+        metavar="SEED",
+        help="delay each request and watch of dralab's HTTP client at random; the seed makes delays repeatable",
     )
 
 
@@ -80,6 +83,6 @@ def _begin_elsewhere(config: pytest.Config) -> None:
     if worker is not None and config.args in (["tests"], [str(_TESTS)]):
         number = int(worker["workerid"].removeprefix("gw"))
         folders = folders_from(_TESTS, number, worker["workercount"])
-        # pytest does not ask this of its arguments.
+        # pytest does not call this hook for folders that are given as arguments.
         ignored = config.hook.pytest_ignore_collect
         config.args = [str(path) for path in folders if not ignored(collection_path=path, config=config)]

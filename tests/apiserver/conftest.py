@@ -15,9 +15,10 @@ from tests.support.postgres import Postgres
 
 @pytest.fixture
 def config(tmp_path: Path) -> Iterator[Config]:
-    """Return the server's configuration. A module that needs another one defines a fixture of this name."""
+    """Return the configuration of the test's API server. A test module overrides it with a fixture of the same name."""
     made = Config(port=0, data=tmp_path, database=IN_MEMORY)
-    # A database in memory lives as long as an engine on it: a test may start the server again.
+    # An in-memory database is deleted with its last engine. Keep one open, because a test may restart the
+    # server.
     kept = engine(Database(IN_MEMORY, made.directory))
     yield made
     kept.close()

@@ -103,7 +103,7 @@ async def test_pipelined_requests_get_their_responses_in_order(tmp_path: Path) -
             length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
             return int(head.split()[1]), await reader.readexactly(length)
 
-        # Several at once, the first of which waits for the disk.
+        # Several requests are sent at once, and the first one waits for the disk.
         many = [_request("POST", name, _config_map(name)) for name in ("a", "b")]
         writer.write(b"".join([*many, _request("GET", "a"), _request("GET", "none")]))
         answers = [await answer() for _ in range(4)]

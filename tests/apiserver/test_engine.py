@@ -59,7 +59,7 @@ def modules() -> list[str]:
     return [
         str(path.relative_to(ENGINE))
         for path in sorted(ENGINE.rglob("*.py"))
-        # `common` has rules that several rooms share.
+        # `common` has rules that several packages of kinds share.
         if path.relative_to(ENGINE).parts[0] not in {"common", "kinds"}
     ]
 

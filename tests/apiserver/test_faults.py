@@ -1,4 +1,4 @@
-"""Test faults: which clients they affect, what those see, and that faults end by themselves."""
+"""Test faults: which clients they affect, how requests of these clients fail, and that faults end by themselves."""
 
 import asyncio
 from typing import Any

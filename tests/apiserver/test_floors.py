@@ -1,4 +1,4 @@
-"""Test that docs/architecture.md draws the API server's floors, which import-linter checks."""
+"""Test that docs/architecture.md lists the layers of the API server that import-linter checks."""
 
 import tomllib
 from typing import Any

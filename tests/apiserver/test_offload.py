@@ -27,7 +27,7 @@ def config_map(name: str, size: int = 0) -> dict[str, Any]:
 
 
 class _Spy:
-    """Records the threads in which a function runs. It can first have the loop do something else."""
+    """Records the threads in which a function runs. It can first run a coroutine on the event loop."""
 
     def __init__(
         self, function: Callable[..., Any], meanwhile: Callable[[], Awaitable[Any]] | None = None
@@ -189,7 +189,7 @@ async def test_long_lists_are_equal_if_encoded_in_a_thread_or_in_parts(
         for query in ("", "?labelSelector=odd%3D1", "?limit=5"):
             answer = await client.get(f"{CONFIG_MAPS}{query}", headers={"accept": accept})
             assert answer.status_code == 200
-            # Some of them may be a second older.
+            # Between two requests, the displayed ages may grow by a second.
             answers.append(re.sub(r"\"\d+s\"", "age", answer.text))
     assert answers[:3] == answers[3:]
 

@@ -1,4 +1,4 @@
-"""Test the verdicts of a server of one version and configuration about objects."""
+"""Test verdicts: how an API server of a given version and configuration would change or reject an object."""
 
 from typing import Any
 

@@ -319,7 +319,7 @@ def test_wait_for_an_unscheduled_pod_suggests_explain(dralab: Command) -> None:
     spec = {"containers": [{"name": "c", "image": "i"}], "nodeSelector": {"no": "such"}}
     dralab._cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stuck"}, "spec": spec})
     dralab._cluster.wait_for("pod/stuck", lambda pod: (pod.get("status") or {}).get("conditions"))
-    # If the time ends before the pod was read, its state is unknown.
+    # If the time limit ends before the pod was read, its state is unknown.
     blocking_until(
         lambda: (
             dralab("wait", "--for=condition=Ready", "pod/stuck", "--timeout=200ms", code=1)

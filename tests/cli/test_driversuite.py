@@ -61,7 +61,7 @@ def test_invalid_arguments_of_the_driver_suite_are_reported_in_one_line(
 
 
 def test_the_folder_of_an_earlier_run_is_rejected(tmp_path: Path) -> None:
-    """The error was that the node already exists."""
+    """Once, the error was that the node already exists."""
     (tmp_path / "apiserver").mkdir()
     with pytest.raises(UserError, match="has an earlier run: delete it, or give another folder"):
         _directory(tmp_path)

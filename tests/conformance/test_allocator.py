@@ -98,7 +98,7 @@ def test_allocation_agrees_with_new_upstream_cases_of_1_37(case: dict[str, Any])
     theirs = {"allocated": bool(wanted), "results": [result["allocation"] for result in wanted]}
 
     assert agrees(answer({**case, "kubernetesVersion": "1.37"}), theirs)
-    # Before, the configurations of these had another form.
+    # Before 1.37, the results of these two cases had other configurations.
     changed = {"claim-config-covering-all-requests-is-cleared", "with-claim-config-for-two-requests"}
     assert agrees(answer(case), theirs) == (case["name"] not in changed)
 

@@ -1,4 +1,4 @@
-"""Every recorded selector is compiled, estimated and evaluated as by the real code."""
+"""Every recorded selector has the compile errors, estimated cost and result of the real code."""
 
 import pytest
 from dra_recordings.cel import agrees, answer

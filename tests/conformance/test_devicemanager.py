@@ -30,7 +30,7 @@ _KINDS = (
 )
 
 
-# Of one kind that a run of the tests tries: random worlds make up to 640.
+# The number of cases of each kind that a normal run tries. The random worlds have up to 640 of one kind.
 _MOST = 80
 
 

@@ -99,7 +99,7 @@ def same_content(left: JsonObject, right: JsonObject) -> bool:
 
 
 def expected_events(kind: str) -> list[JsonObject]:
-    """Return the recorded events without changes that consist only of the fields above."""
+    """Return the recorded events, without those that change nothing after normalization."""
     events: list[JsonObject] = []
     for event in golden_events(kind):
         obj = normalize(event["object"])

@@ -8,7 +8,7 @@ from tests.support.reference import load_vectors
 
 
 def _same(ours: dict[str, Any], recorded: dict[str, Any]) -> bool:
-    """Compare the error texts too, which must be those of Go."""
+    """True if the answers agree and the error texts are equal, which are those of Go."""
     texts = ("decodeError", "schedulerError")
     return agrees(ours, recorded) and all(ours.get(key) == recorded.get(key) for key in texts)
 

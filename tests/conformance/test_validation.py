@@ -137,7 +137,7 @@ def test_validators_agree_with_upstream(table: str) -> None:
 
 
 def test_cases_listed_as_unreachable_still_fail() -> None:
-    """A case that passes meanwhile has to be removed from the list."""
+    """If a listed case passes now, this test fails, and the case must be removed from the list."""
     for table, name, operation in UNREACHABLE:
         (case,) = (
             case

@@ -1,4 +1,4 @@
-"""Current objects for those of classic DRA, against a real API server."""
+"""Controllers that create current objects for those of classic DRA, against a real API server."""
 
 import contextlib
 from collections.abc import AsyncIterator

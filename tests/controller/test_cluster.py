@@ -1,4 +1,4 @@
-"""The cluster of these tests itself."""
+"""Test the simulated kubelet of the cluster that the controllers' tests use."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ _NODE = {**POD_SPEC, "nodeName": "node-0"}
 async def test_kubelet_does_not_change_a_pod_that_replaced_a_listed_one(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, is_deleted: bool
 ) -> None:
-    """test_a_failed_pod_is_created_again failed with delays: the controller's new pod was deleted with the old one."""
+    """Once, the simulated kubelet deleted the controller's new pod together with the old one of the same name."""
     await cluster.create("Pod", "p", spec=_NODE)
     if is_deleted:
         await cluster.delete("Pod", "p")

@@ -1,4 +1,4 @@
-"""The end state is the same whatever controllers miss, and however many of them run."""
+"""Controllers reach the same end state whatever events they miss, and however many instances run."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The framework of the controllers."""
+"""The framework that all controllers share."""
 
 import pytest
 from dra_controller.devicetainteviction import controller as devicetainteviction

@@ -187,7 +187,7 @@ async def test_volume_claims_are_owned_by_surplus_pods_that_the_informer_lacks()
 
 @pytest.mark.parametrize("failure", [httpx.ConnectError("refused"), None], ids=["no answer", "refused"])
 async def test_a_failed_deletion_is_retried_soon(failure: Exception | None) -> None:
-    """The controller waited five minutes for the end of a pod whose deletion had failed."""
+    """Once, the controller waited five minutes for the end of a pod whose deletion had failed."""
     owner = _owned_by("ReplicaSet", "set")
     behind = _Behind(
         ReplicaSetController,

@@ -19,7 +19,7 @@ from tests.controller.cluster import Cluster
 @contextlib.asynccontextmanager
 async def _process(cluster: Cluster) -> AsyncIterator[asyncio.subprocess.Process]:
     flags = ("--leader-elect", "--controllers", "serviceaccount", "--log-level", "error")
-    # A leader on a busy machine, where another process starts, must be able to renew its lease.
+    # Long enough that a leader on a busy machine can renew its lease while another process starts.
     terms = {"lease-duration": "8s", "renew-deadline": "7s", "retry-period": "200ms"}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "dra_controller.main", "--server", cluster.url, *flags),

@@ -122,7 +122,7 @@ def lines(text: str) -> list[list[str]]:
 def run(script: str, folder: Path, timeout: float = 280.0) -> subprocess.CompletedProcess[str]:
     """Run a script with bash in a folder, until the first command that fails.
 
-    ``up`` takes a free port. A kubeconfig is named that is not there, as after a cluster that was deleted.
+    ``up`` uses a free port. KUBECONFIG names a file that does not exist, as after a cluster was deleted.
     """
     home = folder.with_name("home")
     home.mkdir()

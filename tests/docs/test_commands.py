@@ -51,7 +51,7 @@ def folder() -> Iterator[Path]:
 )
 def test_the_commands_of_a_page_have_the_output_that_the_page_shows(shown: Page, folder: Path) -> None:
     if shown.path == _README:
-        # Its reader is in the checkout.
+        # The README assumes that its commands are run in the checkout.
         (folder / ".venv").symlink_to(sys.prefix)
         (folder / "examples").symlink_to(REPOSITORY / "examples")
     script, checks = _script(shown)

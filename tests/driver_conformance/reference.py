@@ -70,7 +70,7 @@ class Reference:
         self._server: aio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
-    # Its life
+    # Start and stop.
 
     async def start(self) -> None:
         self.plugins.mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ class Reference:
         return 0
 
     async def crash(self) -> None:
-        """End at once."""
+        """Stop at once without any cleanup, as after SIGKILL."""
         self.alive = False
         for task in self._tasks:
             task.cancel()

@@ -17,7 +17,7 @@ _ALL = os.environ.get("DRALAB_MUTANTS") == "all"
 _CHOSEN: Sequence[type[Mutant]] = MUTANTS if _ALL else _SAMPLE
 # Many mutants leave calls unanswered. Those of the sample do not, and reach no limit on a slow machine.
 _PACE = PACE if _ALL else LONG
-# The runs wait more than they compute.
+# Several runs are concurrent, because each of them mostly waits.
 _AT_A_TIME = 6
 _GROUPS = [_CHOSEN[place : place + _AT_A_TIME] for place in range(0, len(_CHOSEN), _AT_A_TIME)]
 

@@ -118,7 +118,7 @@ class _Deadlocks(Reference):
 
 @pytest.mark.system
 async def test_the_suite_does_not_wait_for_each_check_of_a_deadlocked_driver() -> None:
-    """Each call waited for the kubelet's 45 seconds, check by check."""
+    """Once, each call of each check waited for the kubelet's 45 seconds."""
     # Calls that a busy machine answers late must not count as unanswered.
     pace = replace(PACE, call=6.0, call_again=4.0, call_silent=4.0, unanswered=12.0)
     results = await run_suite(_Deadlocks, select("prepare,config,process.answers,-unprepare"), pace=pace)

@@ -32,7 +32,7 @@ async def test_a_driver_that_exits_at_once_is_started_only_once() -> None:
     assert found["registration.appears"][0] is Outcome.BROKEN
     assert "the driver ended after" in found["registration.appears"][1]
     assert found["registration.appears"][1].endswith("its last line: no licence")
-    # Also if the check for this was not selected.
+    # This is reported even if the check for it was not selected.
     reason = f"the driver is not registered: {found['registration.appears'][1]}"
     assert found["registration.type"] == (Outcome.UNTRIED, reason)
     assert found["prepare.succeeds"][0] is Outcome.UNTRIED
@@ -173,7 +173,7 @@ class _DeletesAfterwards(Reference):
 
 
 async def test_old_slices_may_be_deleted_after_the_new_ones_were_created() -> None:
-    """Each late deletion was reported as a needless write."""
+    """Once, each late deletion was reported as a needless write."""
     results = await run_suite(_DeletesAfterwards, select("thousands.quiet,thousands.shrunk"), pace=LONG)
     assert [(one.outcome, one.message) for one in results] == [(Outcome.KEPT, "")] * 2
 

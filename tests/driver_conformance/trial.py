@@ -56,7 +56,7 @@ async def run_suite(
     version: Version | None = None,
     pace: Pace = PACE,
 ) -> list[Result]:
-    """Return the results of a driver of that class, with its own version or another."""
+    """Run checks on a driver of that class, and return the results. ``version`` replaces its Kubernetes version."""
     version = version or made.version
     if version is not made.version:
         made = type(made.__name__, (made,), {"version": version})

@@ -1,4 +1,4 @@
-"""The checkpoint and the CDI files of prepared claims, with a form of checkpoint of a test's own."""
+"""The checkpoint and the CDI files of prepared claims, with a checkpoint format that only this test uses."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ from dra_driverkit.preparedclaims import PreparedClaims
 
 
 class _Lines:
-    """A claim a line."""
+    """A checkpoint format with one line for each claim."""
 
     def decode(self, data: bytes) -> dict[str, str]:
         if b"=" not in data and data:

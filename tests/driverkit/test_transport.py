@@ -197,7 +197,7 @@ async def test_a_call_to_a_plugin_that_connects_late_does_not_fail(path: Path) -
     await server.start()
 
     async def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # The plugin does not get the time to answer its new connection for several reconnect delays.
+        # The plugin answers a new connection only after several reconnect delays.
         await asyncio.sleep(0.5)
         there, back = await asyncio.open_unix_connection(str(behind))
         copies = asyncio.gather(_copy(reader, back), _copy(there, writer))

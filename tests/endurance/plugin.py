@@ -16,7 +16,7 @@ _LOOK = 0.3
 
 
 async def serve(directory: Path) -> None:
-    """Register with the kubelet, and again after each of its starts."""
+    """Register with the kubelet, and again each time the kubelet restarts."""
     plugin = StubPlugin(RESOURCE, directory / "widget.sock", respond=_respond)
     kubelet = directory / "kubelet.sock"
     known: tuple[int, int] | None = None

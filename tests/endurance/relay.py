@@ -11,7 +11,7 @@ _BYTES = 1 << 16
 
 
 class Gate:
-    """A gate for bytes. While it is shut they wait, as on an interrupted network."""
+    """A gate for data between two connections. While it is shut, data waits, as on an interrupted network."""
 
     def __init__(self) -> None:
         self._open = asyncio.Event()
@@ -60,7 +60,7 @@ class Relay:
             return
         pumps = [asyncio.create_task(self._pump(*ends)) for ends in ((reader, onward), (behind, writer))]
         with contextlib.suppress(asyncio.CancelledError):
-            # As with a server that dies: the end of either direction is the end of both.
+            # When one direction ends, the other one is closed too, as when a server dies.
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         for pump in pumps:
             pump.cancel()

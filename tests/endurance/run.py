@@ -284,7 +284,7 @@ async def _main(minutes: float, seed: int) -> list[str]:
 
 
 def main() -> int:
-    """Run it. Return the exit code."""
+    """Run the command line. Return the exit code."""
     parser = argparse.ArgumentParser(prog="endurance", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=1)

@@ -288,7 +288,10 @@ FAULTS = ("kill", "crash", "cut", "cut and kill")
 async def endure(
     seconds: float, seed: int, *, faults: Sequence[str] = (), count: int = 2, old: Path | None = None
 ) -> Endurance:
-    """Run once. ``old`` is the folder of an older revision for the first server."""
+    """Run the servers and faults once, and return the results.
+
+    ``old`` is a folder with an older revision of dralab, from which the first server runs.
+    """
     with contextlib.ExitStack() as stack:
         database = stack.enter_context(postgres.run_postgres())
         url = database.database()
@@ -333,12 +336,16 @@ async def _main(options: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """Run it. Return the exit code."""
+    """Run the command line. Return the exit code."""
     parser = argparse.ArgumentParser(prog="servers", description=__doc__)
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--servers", type=int, default=2)
-    parser.add_argument("--old", default="", help="a revision of dralab that the first server is of")
+    parser.add_argument(
+        "--old",
+        default="",
+        help="git revision of dralab to run the first server from (default: this checkout)",
+    )
     return asyncio.run(_main(parser.parse_args()))
 
 

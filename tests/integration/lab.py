@@ -70,7 +70,7 @@ SHARED = Setup("shared", ("gpu.example.com:shared",))
 
 
 def on(setup: Setup) -> pytest.MarkDecorator:
-    """Run the test on a cluster with that setup, which it shares with other tests."""
+    """Run the test on a cluster with that setup. Tests with the same setup share the cluster."""
     return pytest.mark.parametrize("cluster", [setup], indirect=True, ids=[setup.name])
 
 
@@ -187,7 +187,7 @@ class Lab:
         return await self.client.get(RESOURCE_CLAIMS, claim, pod.metadata.namespace)
 
     async def nothing_left(self, *namespaces: str) -> None:
-        """Wait until neither the API server nor any node has anything left of these namespaces."""
+        """Wait until neither the API server nor any node has pods or claims of these namespaces."""
 
         async def clean() -> bool:
             for name in namespaces:

@@ -53,9 +53,9 @@ _WITHOUT = frozenset({"ServiceAccount", "TaintNodesByCondition"})
 
 @dataclass(frozen=True)
 class Question:
-    """A question: words of the command line with ``FILE`` for ``objects``, a request's body, a call of ``World``.
+    """A planner question in three forms: command line (``FILE`` has the ``objects``), request body and ``World`` call.
 
-    ``answer`` are fields of the answer that arithmetic gives.
+    ``answer`` has the expected fields of the answer, computed by hand.
     """
 
     name: str

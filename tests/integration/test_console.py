@@ -46,7 +46,7 @@ def test_the_overview_shows_what_is_in_use_and_what_waits(page: Page, server: Co
     expect(waiting).to_contain_text(f"{server.namespace}/zz-waits")
     expect(waiting).to_contain_text("What would help: if request gpu of claim")
     chart = overview.get_by_role("img", name=re.compile("^Devices in use .* A100-SXM4-40GB 13 percent"))
-    # The history of claims has a moment before the first one.
+    # The line begins at zero, because the history also covers the time before the first claim.
     expect(chart.locator("path.line")).to_have_attribute("d", re.compile("^M0 .*V210H1000$"))
     expect(page.get_by_role("region", name="Recent incidents")).to_contain_text("failed scheduling")
     assert Axe().run(page).violations_count == 0
@@ -135,7 +135,7 @@ def test_the_effect_of_an_action_is_previewed_before_it_is_done(page: Page, serv
     panel.get_by_role("button", name=f"Drain node {node}", exact=True).click()
     expect(panel.locator(".preview")).to_contain_text("pods would")
     expect(panel.locator(".preview")).to_contain_text(f"{server.namespace}/train")
-    # Nothing has happened yet.
+    # The preview has not changed the node.
     assert not server.get(f"/api/v1/nodes/{node}")["spec"].get("unschedulable")
     panel.get_by_role("button", name=re.compile("^Taint device .*: NoExecute$")).click()
     panel.get_by_role("button", name=re.compile("^Taint device .*: NoExecute now$")).click()

@@ -41,7 +41,7 @@ def test_objects_are_found_edited_and_left_by_keyboard(page: Page, server: Conso
     page.get_by_role("button", name="Try it").click()
     expect(page.locator(".diff .old")).to_have_text(re.compile("- +colour: green"))
     expect(page.locator(".diff .new")).to_have_text(re.compile("[+] +colour: blue"))
-    # The server has only tried it so far.
+    # So far the change was only a dry run.
     assert server.get(f"{path}/notes")["data"] == {"colour": "green"}
     page.get_by_role("button", name="Write it").click()
     expect(page.get_by_role("button", name="Edit")).to_be_visible()

@@ -192,7 +192,7 @@ def test_the_manifests_run_on_a_simulated_cluster(
             one["metadata"]["name"]: one.get("status", {}).get("disruptionsAllowed", 0) for one in budgets
         }
 
-    # A controller of their own counts the pods that are ready.
+    # The disruption controller counts the ready pods some time later.
     dra_cluster.until(
         lambda: allowed_disruptions() == dict.fromkeys(names, 1), what="a disruption allowed by each budget"
     )

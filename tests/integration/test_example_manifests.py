@@ -23,7 +23,7 @@ MAIN = Setup(
     "main",
     ("gpu.example.com", "net.example.com", "cpu.example.com:two-cpus"),
     nodes=2,
-    # The manifests are of its time: newer versions have other pod groups and other fields of slices.
+    # The manifests were written for this version. Newer versions have other pod groups and slice fields.
     version=str(V1_36),
     gates=(
         "DRADeviceTaintRules=true,DRANodeAllocatableResources=true,"

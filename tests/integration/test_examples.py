@@ -1,4 +1,4 @@
-"""The examples of this repository, applied unchanged: their comments are true."""
+"""The examples of this repository, applied unchanged, behave as their comments say."""
 
 import pytest
 from dra_shared.api.resources import DEPLOYMENTS, PODS

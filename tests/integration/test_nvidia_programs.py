@@ -156,7 +156,7 @@ async def _picture(setup: Setup, folder: Path) -> str:
     setup.start(data)
     try:
         if setup is THEIRS:
-            # A client of its own: those that are there already do not know the kinds.
+            # Use a new client, because existing clients do not know the new kinds.
             async with lab(data) as house:
                 await house.apply(_chart(folder))
         async with lab(data) as house:

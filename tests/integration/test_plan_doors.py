@@ -1,4 +1,4 @@
-"""A question has the same, computed answer on the command line, over HTTP, in the console and in Python."""
+"""The command line, HTTP, the console and Python give the same answer to a planner question, computed by hand."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -464,7 +464,7 @@ def test_replaying_a_timeline_gives_the_waiting_times_computed_by_hand(
 
 
 def _is_yes(answer: JsonObject) -> bool:
-    """True if the command line ends with exit code 0."""
+    """True if the command line exits with 0 for this answer."""
     stranded = answer.get("stranded") and answer["room"] is None
     if answer.get("leftOut") or answer.get("stuck") or stranded:
         return False

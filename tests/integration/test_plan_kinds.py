@@ -1,4 +1,4 @@
-"""A plan and a cluster agree about partitions, shares, gangs and preemption, too."""
+"""A plan and a cluster with the same objects agree about partitions, shares, gangs and preemption."""
 
 import asyncio
 import os

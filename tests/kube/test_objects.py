@@ -1,4 +1,4 @@
-"""User operations on objects, against a running API server."""
+"""The operations behind apply, delete and logs, against a running API server."""
 
 import asyncio
 from collections.abc import AsyncIterator

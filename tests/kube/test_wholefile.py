@@ -19,7 +19,7 @@ def test_an_unfinished_file_does_not_replace_the_old_one(tmp_path: Path) -> None
 
 
 def test_output_to_a_pipe_is_written_into_the_pipe_instead_of_replacing_it(tmp_path: Path) -> None:
-    """`bundle -o /dev/stdout` replaced the device with an archive."""
+    """Once, `bundle -o /dev/stdout` replaced the device file with an archive."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     end = os.open(path, os.O_RDONLY | os.O_NONBLOCK)

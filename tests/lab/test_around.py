@@ -1,4 +1,4 @@
-"""A command that runs with a cluster."""
+"""``dralab run``: a command that runs with a cluster of its own."""
 
 import sys
 from pathlib import Path

@@ -54,7 +54,7 @@ def test_clients_and_servers_trust_certificates_of_the_authority(tmp_path: Path)
     server.load_verify_locations(cadata=authority.pem)
     server.verify_mode = ssl.CERT_REQUIRED
     client = ssl.create_default_context(cadata=authority.pem)
-    # Longer than X.520 has it: a node's name alone may have 253 characters.
+    # This common name is longer than X.520 allows, because a node's name alone may have 253 characters.
     jane, team = "jane" * 60, "team" * 60
     with warnings.catch_warnings(record=True) as caught:
         client.load_cert_chain(*authority.user(jane, [team, "other"]).write(tmp_path / "jane"))

@@ -104,7 +104,7 @@ async def test_a_fault_of_a_node_is_sent_to_its_agent(tmp_path: Path) -> None:
     strikes = Strikes()
     async with _cluster(tmp_path) as cluster, strikes.serve() as url:
         record = cluster.record()
-        # The API server does not know the fault, like an agent of other nodes.
+        # Like an agent that has other nodes, the API server rejects the fault as unknown.
         record.services = {
             "node-agent-a": ServiceRecord(pid=0, url=record.server),
             "node-agent-b": ServiceRecord(pid=0, url=url),

@@ -1,4 +1,4 @@
-"""Certificates and kubeconfigs of a protected cluster for users and remote nodes."""
+"""Certificates and kubeconfigs for users and remote nodes of a cluster that requires credentials."""
 
 import base64
 from pathlib import Path

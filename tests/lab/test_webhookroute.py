@@ -67,7 +67,8 @@ async def test_webhooks_of_a_service_are_called_with_a_certificate_of_its_own(
     await _send(client, "POST", _SLICES, _POD_SLICE)
     await _send(client, "POST", _WEBHOOKS, _WEBHOOK)
     folder = tmp_path / "certificates"
-    # The webhook reads its certificate when it starts, and its port is known then.
+    # Route to a placeholder port first, only to create the certificate: the webhook needs the certificate when
+    # it starts, and its port is not known before that.
     await route(client, "default", "operator-webhook", Address("127.0.0.1", 1), folder)
     async with Hook(folder / "tls.crt", folder / "tls.key") as hook:
         address = parse_url(f"https://localhost:{hook.port}")

@@ -1,4 +1,4 @@
-"""Labels of nodes with GPUs. It is not an error if the node does not exist."""
+"""Labels of nodes with GPUs. Labelling a node that is not registered yet is not an error."""
 
 from types import SimpleNamespace
 from typing import Any, cast

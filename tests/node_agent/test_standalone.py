@@ -46,7 +46,7 @@ def test_the_directory_options_must_belong_to_one_kubelet(tmp_path: Path) -> Non
 
 @pytest.mark.system
 async def test_an_instance_with_a_pod_uid_has_separate_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """--pod-uid was ignored: during an update, the new instance had the sockets of the old one."""
+    """Once, --pod-uid was ignored, and during an update the new instance used the sockets of the old one."""
     served: list[Callable[[Surroundings], Awaitable[None]]] = []
     monkeypatch.setattr(standalone, "run", lambda name, serve, *_: served.append(serve))
     standalone.main(["gpu.example.com"], {})
@@ -65,7 +65,7 @@ async def test_an_instance_with_a_pod_uid_has_separate_sockets(monkeypatch: pyte
 
 
 def test_the_directories_do_not_depend_on_the_path_of_the_profile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plugin directory was below the directory of the profile."""
+    """Once, the plugin directory was created below the directory of the profile."""
     names: list[str] = []
 
     def run(name: str, *_: object) -> int:

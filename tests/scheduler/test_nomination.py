@@ -71,7 +71,7 @@ async def test_a_pod_is_bound_even_if_writing_its_nomination_fails() -> None:
 
 @pytest.mark.parametrize("how", ["deleted", "cleared"])
 async def test_clearing_a_nomination_requeues_pods_of_equal_or_lower_priority(how: str) -> None:
-    """Pods that had to leave room may fit now."""
+    """Pods that did not fit together with the nominated pod may fit now."""
     waiting = pod_json("first", requests={"cpu": "3"}, priority=10, schedulingGates=[{"name": "later"}])
     waiting["status"] = {"nominatedNodeName": "a"}
     api = FakeApi(node_json("a"), waiting)

@@ -406,7 +406,7 @@ async def test_preempting_pod_is_nominated_until_it_is_placed() -> None:
 
 
 async def test_nominations_are_read_from_the_api_server_at_start() -> None:
-    """Room is reserved for the pod that others were preempted for, even while it has a scheduling gate."""
+    """Resources are reserved for a pod that others were preempted for, even while it has a scheduling gate."""
     waiting = pod_json("high", requests={"cpu": "3"}, priority=10, schedulingGates=[{"name": "later"}])
     waiting["status"] = {"nominatedNodeName": "a"}
     api = FakeApi(node_json("a"), waiting)
@@ -422,7 +422,7 @@ async def test_nominations_are_read_from_the_api_server_at_start() -> None:
 
 
 async def test_the_report_of_an_attempt_is_not_overtaken_by_the_next_one() -> None:
-    """The condition of the failed attempt was written after the pod had been bound."""
+    """Once, the condition of a failed attempt was written after the pod had been bound."""
     held = asyncio.Event()
 
     class Slow(FakeApi):

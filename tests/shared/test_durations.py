@@ -1,4 +1,4 @@
-"""Go's durations, there and back."""
+"""Test that durations are parsed and printed as in Go."""
 
 import pytest
 from dra_shared.durations import Duration, parse, parse_age, seconds

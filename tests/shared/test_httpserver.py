@@ -77,7 +77,7 @@ async def _send_all(client: Client, data: bytes, step: int) -> None:
         for start in range(0, len(data), step):
             await client.send(data[start : start + step])
     except ConnectionError:
-        pass  # The request is rejected while it arrives.
+        pass  # The request is rejected before it has arrived completely.
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from dra_shared.api.pod import PodTemplateSpec
 
-# The link has not been set since 1.20, and the managers of a pod differ from those of its template.
+# selfLink has not been set since 1.20, and the managed fields of a pod differ from those of its template.
 _LEFT_OUT = {"metadata.selfLink", "metadata.managedFields"}
 
 

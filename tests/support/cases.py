@@ -36,7 +36,7 @@ def each_case(
     cases: Iterable[Any],
     ids: Callable[[Any], object] | Iterable[str] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let one test check every case, whatever becomes of the others. Takes the arguments of ``parametrize``.
+    """Let one test check every case, even if other cases fail. Takes the arguments of ``parametrize``.
 
     Parametrization makes a test of each case. All workers of xdist collect it, and it has fixtures and reports of its
     own, which takes more time than most cases. A case may skip itself. The cases share the fixtures of the test.

@@ -63,7 +63,7 @@ def url(kind: str, postgres: Callable[[], str]) -> str:
 def opener(kind: str, folder: Path, postgres: Callable[[], str]) -> Opener:
     """Open stores on one database of the kind; ``postgres`` makes a database of PostgreSQL."""
     database = Database(url(kind, postgres), folder, relaxed=True)
-    # A database in memory lives as long as an engine on it.
+    # An in-memory database is deleted with its last engine, so keep one open.
     kept = engine(database)
 
     def make() -> Engine:

@@ -1,7 +1,7 @@
 """Delay every request and watch of our HTTP client at random (``--delays SEED``).
 
-Informers lag and writes of two clients overtake each other, as on a busy machine. A test that fails with delays alone
-rests on an order that nothing promises, or has found a service that does.
+Informers lag and writes of two clients overtake each other, as on a busy machine. A test that
+fails only with delays relies on an order that is not guaranteed, or shows that a service does.
 
 Delays are real seconds, because the services that they slow down are real. Only clients of the test process and
 its forks are delayed.

@@ -101,8 +101,8 @@ class _Memory(MemoryClient):
 class FakeApi(httpx.AsyncBaseTransport):
     """See the module's docstring.
 
-    ``refuse`` may answer any request with (code, reason, message) instead. A write that ``lost`` picks is done, but
-    its answer never comes. ``admit`` may change the body of a create or an update.
+    ``refuse`` may answer any request with (code, reason, message) instead. A write for which
+    ``lost`` is true is executed, but its response is lost. ``admit`` may change the body of a create or an update.
     """
 
     def __init__(

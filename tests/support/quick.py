@@ -1,9 +1,9 @@
 """``--quick``: the tests that start no process and open no socket.
 
-No list says which those are. A test is left out if its module, a helper that the module imports, or the conftest of
-one of its fixtures opens a door or imports one: a module of the standard library or of dralab that starts processes or
-opens sockets. While the others run, Python's audit events report what they reach for, and one at a door is skipped.
-Tests with the marker ``slow`` are left out, too.
+No list names these tests. A door is a module of the standard library or of dralab that starts processes or opens
+sockets. A test is left out if its module, a helper that the module imports, or the conftest of one of its fixtures is
+a door or imports one. While the other tests run, Python's audit events report each attempt to start a process or open
+a socket, and such a test is skipped. Tests with the marker ``slow`` are left out, too.
 """
 
 import ast

@@ -131,7 +131,7 @@ async def test_the_error_of_a_rollback_names_a_pod_whose_claims_the_driver_did_n
         assert lines[-1].endswith("call rollback() before you stop a driver of your own")
         assert cluster.is_damaged
 
-        # The node tries again, and then the reason is known.
+        # The node retries, and then the event with the reason exists.
         assert isinstance(cluster._services, Services)
         kubelets = cluster._services.agent.kubelets
         await cluster.until(lambda: kubelets[0].problems())

@@ -1,4 +1,4 @@
-"""The wheel has the site if it was built, and the pages otherwise."""
+"""The wheel contains the documentation's site if it was built, and the Markdown pages otherwise."""
 
 import json
 import runpy

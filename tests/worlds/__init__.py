@@ -1,1 +1,1 @@
-"""Tests of worlds from any source, and of questions about them."""
+"""Tests of worlds (objects of a cluster from any source), and of the planner's questions about them."""

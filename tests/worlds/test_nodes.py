@@ -73,7 +73,7 @@ def test_new_nodes_in_a_plan_run_the_pods_of_daemon_sets(
     world = tmp_path / "world.json"
     for daemons, bought in (
         ([], {"two": 2}),
-        # The daemons leave two CPUs of a node, then one.
+        # The pods of the DaemonSets leave two CPUs of a node free, then one.
         ([_daemons("agent", "1"), elsewhere], {"two": 2}),
         ([_daemons("agent", "1500m"), elsewhere], {"two": 3}),
         # On a node with a taint, only daemons that tolerate it run, and none of the pods.

@@ -1,4 +1,4 @@
-"""``from dralab import World``."""
+"""The Python interface of the planner: ``from dralab import World``."""
 
 import json
 from pathlib import Path

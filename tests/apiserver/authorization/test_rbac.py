@@ -36,7 +36,7 @@ async def create(client: httpx.AsyncClient, path: str, obj: JsonObject) -> JsonO
 async def give(
     client: httpx.AsyncClient, subject: JsonObject, *rules: JsonObject, namespace: str = ""
 ) -> None:
-    """Bind the rules to the subject, in one namespace or in all."""
+    """Grant the RBAC rules to the subject, in one namespace or in the whole cluster."""
     name = f"given-{subject['name']}-{namespace}"
     place = f"{RBAC}/namespaces/{namespace}/role" if namespace else f"{RBAC}/clusterrole"
     kind = "Role" if namespace else "ClusterRole"
@@ -135,7 +135,7 @@ async def test_impersonation_needs_a_permission_for_the_user(client: httpx.Async
     )
     await give(client, DRIVER, rule("impersonate", "users", names="bob"))
     assert message(await pods("bob")).startswith('pods is forbidden: User "bob" cannot list')
-    # The mode that allowed the last request is tried first from then on.
+    # The impersonation mode that allowed the last request is tried first for later requests.
     assert message(await pods("amy")) == (
         f'users "amy" is forbidden: User "{AS_DRIVER}" cannot impersonate resource "users" in API group "" '
         "at the cluster scope"

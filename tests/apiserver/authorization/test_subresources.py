@@ -1,4 +1,4 @@
-"""Test the permission that each kind, subresource and method needs. Permissions do not carry over between them."""
+"""Test that each kind, subresource and method needs its own permission, which no other permission implies."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,14 +48,14 @@ class Case(NamedTuple):
 def _cases() -> Iterator[Case]:
     for kind in KINDS:
         for version in kind.versions[:1]:
-            # Below a namespace, every other name is a resource's.
+            # In paths below a namespace, other names are resources, so there is no unserved subresource to try.
             more = () if kind.plural == "namespaces" else _EVERYWHERE
             for name in dict.fromkeys((*kind.subresources_in(version), *more)):
                 yield from (Case(kind, version, name, method) for method in _VERBS)
 
 
 CASES = list(_cases())
-# The number of tested requests, from a sample of two thousand. `make thorough` sends all of them.
+# The number of requests that a normal run sends, of about two thousand. `make thorough` sends all of them.
 _ASKED = 400
 
 

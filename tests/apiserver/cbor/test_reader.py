@@ -1,4 +1,4 @@
-"""Test CBOR of other encoders, and the errors, which have the texts of the library that upstream uses."""
+"""Test that CBOR of other encoders is read, and that errors have the texts of fxamacker/cbor, which upstream uses."""
 
 from typing import Any
 

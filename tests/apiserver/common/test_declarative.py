@@ -52,7 +52,7 @@ def test_the_error_of_a_duplicate_key_shows_the_item_in_gos_field_order() -> Non
     assert texts(DeclaredRules(CLAIM), {"status": {"reservedFor": [reference, reference]}}) == [
         'status.reservedFor[1]: Duplicate value: {"resource":"pods","name":"pod","uid":"1"}'
     ]
-    # For conditions, the rule only shadows hand-written code.
+    # For conditions the rule is a shadow rule: hand-written code reports the error, so the rule does not.
     assert texts(POOLS, request(conditions=[CONDITION, CONDITION])) == []
 
 

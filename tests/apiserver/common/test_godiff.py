@@ -1,4 +1,4 @@
-"""Test differences in Go's form. The expected ones follow the rules of encoding/json and difflib."""
+"""Test the difference between two objects as Go prints it. Expected texts follow encoding/json and difflib."""
 
 import httpx
 from dra_apiserver.common.godiff import godiff

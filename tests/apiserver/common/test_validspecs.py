@@ -1,4 +1,4 @@
-"""Test that a value that was valid once is not checked again."""
+"""Test that a value equal to one that was found valid is not validated again."""
 
 from typing import Any
 

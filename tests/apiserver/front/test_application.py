@@ -1,4 +1,4 @@
-"""Test the front: pages without the network, typed endpoints, and the Kubernetes API mounted below them."""
+"""Test the outer web application: pages that need no network, typed endpoints, and the mounted Kubernetes API."""
 
 import asyncio
 import importlib
@@ -21,7 +21,7 @@ from dra_scheduler.plan.questions.catalog import QUESTIONS
 async def test_requests_are_served_while_the_first_console_page_imports_modules(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Check that requests are answered meanwhile. Loading takes half a second, and once blocked the others."""
+    """Check that other requests are answered during the import, which takes half a second and once blocked them."""
     begun, may_end = threading.Event(), threading.Event()
     load = importlib.import_module
 
@@ -79,7 +79,7 @@ async def test_insight_routes_need_a_scheduler(client: httpx.AsyncClient) -> Non
 
 @pytest.fixture
 async def front(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    """Return the application alone, on a server's API."""
+    """Return the outer web application by itself, on top of a server's Kubernetes API."""
     async with ApiServer(Config(port=0, data=tmp_path)) as server:
         health = Health()
         health.add("ping", lambda: None)

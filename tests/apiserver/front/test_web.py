@@ -25,7 +25,7 @@ def _answer(route: Route) -> None:
 
 @pytest.fixture(scope="module")
 def modules() -> Iterator[Page]:
-    """Return a page of the console's origin, without the console."""
+    """Return an empty page at the console's origin, in which tests import single modules of the console."""
     with chromium() as browser:
         page = browser.new_page()
         page.route("**/*", _answer)
@@ -116,7 +116,7 @@ _PIXELS = """async () => {
 
 
 def test_only_changed_node_pictures_are_redrawn(modules: Page) -> None:
-    """Check the pixels. A board has three by three: a free one is light, a full one solid, others fill from below."""
+    """Count the pixels. A device's picture has three by three: light if free, solid if full, else filled from below."""
     assert modules.evaluate(_PIXELS) == [[9 + 3, 9 + 6], [9, 9], [0], [2]]
 
 

@@ -298,7 +298,7 @@ class Requests:
         return self._create_request(self._dice.choice(["GET", "GET", "HEAD"]), path, "", b"", info, **given)
 
     def _below(self, info: Kind, version: str) -> Sent:
-        """Return a request for a subresource of this kind or, rarely, of no kind."""
+        """Return a request for a subresource of this kind or, rarely, for one that no kind has."""
         dice = self._dice
         names = [*info.subresources_in(version), *BODIES]
         name = dice.choice(names[: -len(BODIES)] or names) if dice.random() < 0.9 else dice.choice(names)

@@ -1,4 +1,4 @@
-"""Send random requests to an API server, and find answers that show a fault of the server.
+"""Send random requests to an API server, and report responses that reveal a bug of the server.
 
 ``python -m tests.apiserver.fuzzing.run --requests 10000 1 2 3`` does so once for each seed.
 """
@@ -23,7 +23,7 @@ from dra_shared import log
 from tests.apiserver.fuzzing.requests import Requests, Sent
 
 _TIMEOUT = 60.0
-# kube-apiserver answers these with 500 too, most of them without a reason.
+# kube-apiserver responds with 500 and these messages too, so they are not bugs of dralab.
 _UPSTREAM = re.compile(
     r"no endpoints available for service|error trying to reach service|resourceVersion: Invalid value"
     r"|Internal error occurred: (?:no preferred addresses found|error dialing backend|failed to allocate a |Get \")"
@@ -202,7 +202,9 @@ async def _run(seed: int, count: int) -> bool:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="fuzz", description="Send random requests to an API server.")
-    parser.add_argument("--requests", type=int, default=10_000, help="for each seed")
+    parser.add_argument(
+        "--requests", type=int, default=10_000, help="number of requests to send for each seed"
+    )
     parser.add_argument("seeds", nargs="*", type=int, default=[1, 2, 3])
     options = parser.parse_args(arguments)
     log.configure("fuzz", "error", final=False)

@@ -79,7 +79,7 @@ _MOST_LEVELS = 9
 
 
 def junk(dice: random.Random) -> Any:
-    """Return a value that is hardly ever valid. The caller may change it."""
+    """Return a value that is almost never valid. The caller may modify it."""
     return copy.deepcopy(dice.choice(_JUNK))
 
 

@@ -1,4 +1,4 @@
-"""Test that slightly wrong requests get the answers of kube-apiserver."""
+"""Test that requests with small mistakes get the same responses as from kube-apiserver."""
 
 import copy
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Watches that begin with the current objects are compressed from 1.37 on (WatchListCompression)."""
+"""Test that watches that begin with the current objects are compressed since 1.37 (WatchListCompression)."""
 
 import json
 import zlib

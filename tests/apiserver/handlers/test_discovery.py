@@ -45,7 +45,7 @@ async def test_discovery_documents_are_the_same_in_protobuf(
 ) -> None:
     """Check documents in protobuf.
 
-    They have the version that upstream's encoder removes again for clients before 1.2.
+    The documents contain the apiVersion, although upstream's encoder removes it for clients before 1.2.
     """
     answer = await client.get(path, headers={"Accept": accept})
     assert (answer.status_code, answer.headers["content-type"]) == (200, PROTOBUF)

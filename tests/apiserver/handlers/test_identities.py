@@ -1,4 +1,4 @@
-"""Test which user a request acts as: with a service account's token, an impersonated user, and others."""
+"""Test which user a request is attributed to: by service account token, by impersonation, or without credentials."""
 
 import base64
 from collections.abc import AsyncIterator

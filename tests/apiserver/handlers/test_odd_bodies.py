@@ -1,4 +1,4 @@
-"""Test that requests with odd bodies cause no internal error, and that the server goes on."""
+"""Test that requests with malformed bodies cause no internal error, and that the server still responds afterwards."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Test that a node's addresses, ports and answers, whatever they are, cause no Python error."""
+"""Test that invalid addresses, ports and responses of a node cause no Python exception."""
 
 import asyncio
 from dataclasses import replace
@@ -47,7 +47,7 @@ def config(config: Config) -> Config:
 
 @pytest.fixture
 async def errors(client: httpx.AsyncClient, server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the Python errors of requests, on a server with a pod on a node."""
+    """Return a list that collects the Python exceptions of requests. The server has a pod on a node."""
     found: list[str] = []
 
     async def fail(self: object, request: object, error: Exception) -> None:
@@ -67,7 +67,7 @@ async def errors(client: httpx.AsyncClient, server: ApiServer, monkeypatch: pyte
 
 
 async def _call_all(client: httpx.AsyncClient, host: str, port: int) -> list[str]:
-    """Return the messages of the node's subresources after setting this address or answer."""
+    """Set the node's address, and return the responses to requests that the server forwards to that address."""
     status: dict[str, Any] = {"addresses": [{"type": "InternalIP", "address": host}]}
     status["daemonEndpoints"] = {"kubeletEndpoint": {"Port": port}}
     put = await client.put("/api/v1/nodes/n/status", json={"metadata": {"name": "n"}, "status": status})

@@ -1,4 +1,4 @@
-"""Test that odd numbers, other scripts and bytes that are not text cause no Python error in paths and queries."""
+"""Test that invalid numbers, non-ASCII letters and bytes that are not UTF-8 in paths and queries cause no exception."""
 
 import httpx
 import pytest

@@ -1,4 +1,4 @@
-"""Test that slightly wrong patches get the answers of kube-apiserver 1.36."""
+"""Test that patches with small mistakes get the same responses as from kube-apiserver 1.36."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ async def patch(
 
 
 def problem(answer: httpx.Response) -> str:
-    """Return the error of a patch's result. The message shows the result before the error."""
+    """Return the validation error in a response, without the patched object that precedes it in the message."""
     cause: str = answer.json()["details"]["causes"][0]["message"]
     return cause.rpartition('}": ')[2]
 

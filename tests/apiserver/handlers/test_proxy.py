@@ -52,7 +52,7 @@ async def _cluster(client: httpx.AsyncClient) -> AsyncIterator[Bench]:
 
 @asynccontextmanager
 async def _listen(bench: Bench, port: int, answer: bytes) -> AsyncIterator[list[str]]:
-    """Listen in the pod, give one answer to each request, and collect the requests."""
+    """Listen on a port of the pod, send the same response to each request, and record the requests."""
     seen: list[str] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -151,7 +151,7 @@ async def test_links_are_rewritten_to_the_proxy(client: httpx.AsyncClient) -> No
 
 @asynccontextmanager
 async def _again(client: httpx.AsyncClient) -> AsyncIterator[Bench]:
-    """Run another kubelet for the objects that exist on the API server."""
+    """Run a second kubelet for the node and pod that already exist on the API server."""
     async with serve_kubelet(WEB_SERVER) as (bench, port):
         node = (await client.get("/api/v1/nodes/node")).json()
         node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] = port

@@ -169,7 +169,7 @@ async def test_exec_errors_before_the_upgrade_have_the_status_codes_of_kube_apis
     missing = await client.get(f"{_POD}/exec?command=ls&stdout=1")
     assert (missing.status_code, missing.json()["message"]) == (404, 'pods "p" not found')
     with socket.socket() as held:
-        # Bound, so that no other program gets it, and without a listener.
+        # The port is bound, so that no other program gets it, but nothing listens on it.
         held.bind(("127.0.0.1", 0))
         await _pod_on(client, held.getsockname()[1])
         plain = await client.get(f"{_POD}/exec?command=ls&stdout=1")

@@ -77,7 +77,7 @@ async def test_the_api_at_a_revision_returns_past_objects(client: httpx.AsyncCli
     assert [item["data"] for item in listed["items"]] == [{"x": "1"}]
     assert await _items(client, f"/at/now{MAPS}") == []
     assert (await client.get(f"/at/now{MAPS}/a")).status_code == 404
-    # kubectl asks for these first.
+    # kubectl requests these two documents before any object.
     assert (await client.get(f"{at}/api")).json()["kind"] == "APIVersions"
     assert (await client.get(f"{at}/version")).status_code == 200
 
@@ -150,7 +150,7 @@ async def test_the_oldest_and_newest_moment_of_the_history_are_reported(
     bounds = (await client.get(f"/history?at={revision}")).json()
     assert bounds["at"]["revision"] == revision
     assert bounds["oldest"]["revision"] == "1"
-    # The first event gives the beginning its time: nothing has been compacted yet.
+    # Nothing has been compacted yet, so the oldest moment has the time of the first event.
     assert bounds["oldest"]["time"] <= bounds["at"]["time"] <= bounds["newest"]["time"]
 
 
@@ -186,7 +186,7 @@ async def test_lists_at_exact_revisions_reach_back_to_the_archive(
         "MODIFIED",
         "DELETED",
     ]
-    # Like upstream's, watches ignore the parameter.
+    # As in upstream, a watch cannot begin at a compacted revision, even if the archive has it.
     watched = await client.get(MAPS, params={"watch": 1, "resourceVersion": revision, "timeoutSeconds": 1})
     assert watched.json()["object"]["reason"] == "Expired"
 
@@ -201,7 +201,7 @@ async def test_net_changes_between_two_moments_are_listed_in_either_direction(
     changed = await _items(client, f"/history{MAPS}/a?{query}&to={int(revision) + 1}")
     assert [item["changes"] for item in changed] == [[{"path": ".data.x", "old": "1", "new": "2"}]]
     assert "user" not in changed[0]
-    # From the later moment to the earlier one, with the objects as they were then.
+    # Changes from the later moment back to the earlier one, with the objects as they were at the earlier one.
     back = await _items(client, f"/history{MAPS}?net=true&to={revision}&from=now&objects=true&changes=false")
     assert [(item["type"], item["name"]) for item in back] == [("ADDED", "a"), ("DELETED", "b")]
     assert back[0]["object"]["metadata"]["resourceVersion"] == revision

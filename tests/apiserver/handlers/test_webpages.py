@@ -1,4 +1,4 @@
-"""Test requests of web pages, and methods that only they and scanners use."""
+"""Test requests that web pages send, and HTTP methods that only browsers and scanners use."""
 
 from pathlib import Path
 

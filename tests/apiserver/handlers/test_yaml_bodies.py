@@ -1,4 +1,4 @@
-"""Test that YAML that would stop the server is rejected with kube-apiserver's texts, wherever YAML is read."""
+"""Test that YAML that would exhaust the server is rejected with kube-apiserver's texts on every route for YAML."""
 
 import asyncio
 from typing import Any

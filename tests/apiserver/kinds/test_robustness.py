@@ -114,7 +114,7 @@ def test_any_body_of_a_core_kind_is_accepted_or_rejected(
     assert "oracleError" in ours or isinstance(ours["server"]["allowed"], bool)
 
 
-# Go counts a quantity in whole numbers, rounded up: a step of 1n is one of 1.
+# Go rounds a quantity up to a whole number, so a step of 1n counts as a step of 1.
 @pytest.mark.parametrize(
     ("step", "refused"), [("0", True), ("-1", False), ("1n", False), ("0.5", False), ("9" * 30, True)]
 )

@@ -216,7 +216,7 @@ def _empties(kind: Kind, version: str, obj: JsonObject) -> int:
     """Add empty values wherever a request may have them, and return their number."""
     added = _add_empty(object_type(kind, version), obj, ("metadata", "status"))
     if kind.plural == "resourceslices":
-        # Upstream rejects even an empty list of one field if the other is set.
+        # Upstream rejects even an empty list in one of the two fields if the other field is set.
         obj["spec"].pop("sharedCounters", None)
     return added
 

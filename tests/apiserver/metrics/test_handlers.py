@@ -24,7 +24,7 @@ def config(tmp_path: Path) -> Config:
 
 
 class _Kubelet:
-    """Nodes whose counters grow by half a core, with pods whose counters grow by a quarter."""
+    """A fake kubelet. The CPU counters of its nodes grow by half a core, those of its pods by a quarter of a core."""
 
     def __init__(self) -> None:
         self.seconds = 0
@@ -99,7 +99,7 @@ async def test_only_nodes_whose_kubelet_answers_are_listed(
     assert found["items"][0]["metadata"]["labels"]["name"] == "one"
     single = await _json(client, f"{_BASE}/nodes/two")
     assert (single["kind"], single["metadata"]["name"]) == ("NodeMetrics", "two")
-    # The responses were fresh: each node was asked for two samples only.
+    # The samples were still fresh, so each node was only asked for two of them.
     assert sorted(kubelet.nodes) == ["one", "one", "two", "two"]
 
 

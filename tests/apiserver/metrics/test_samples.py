@@ -8,7 +8,7 @@ from tests.support.cases import each_case
 
 
 def _sample(at: float, node: float, **containers: float) -> Sample:
-    """Return CPU seconds of the node and of the containers of pod ns/pod. Those named ``*_new`` start at 95."""
+    """Return a sample with CPU seconds of the node and of pod ns/pod. Containers named ``*_new`` started at 95 s."""
     stamp = round(at * 1000)
     lines = [f"node_cpu_usage_seconds_total {node} {stamp}", f"node_memory_working_set_bytes 3e+08 {stamp}"]
     for name, used in containers.items():

@@ -89,7 +89,7 @@ def test_no_field_is_unknown_or_dropped(version: Version, monkeypatch: pytest.Mo
     tried = 0
     for obj in list_objects(version):
         if not judge.place(obj["apiVersion"], obj["kind"]).known:
-            continue  # A kind of subresources alone.
+            continue  # The kind is only used in subresources.
         tried += 1
         result = judge.create(obj)
         # Addresses of a Service are allocated, for which its values must be valid.

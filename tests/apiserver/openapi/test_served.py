@@ -17,8 +17,8 @@ from tools.served.__main__ import format_resources, format_types
 _RECORDS = sorted((Path(__file__).parents[2] / "data/served").glob("*.txt"))
 _EVERY_VERSION = ("1.34", "1.35", "1.36", "1.37", "1.38")
 
-# The preview has no conditional authorization and no security profiles in images, which are alpha and far from
-# devices. The types of groups of Jobs were alpha's before.
+# The preview of 1.38 lacks conditional authorization and security profiles in images: both are alpha and do not
+# concern devices. The types of groups of Jobs were alpha's before.
 _OF_THE_PREVIEW = (
     "type io.k8s.api.authorization.v1.AuthorizationOptions ",
     "type io.k8s.api.authorization.v1.Condition ",

@@ -1,4 +1,4 @@
-"""Test the list of changed fields for people."""
+"""Test the human-readable list of changed fields."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Test defaults that types state, in structs that Go has even if they are not written."""
+"""Test the defaults that types declare. Non-pointer structs in Go get their defaults even if a request omits them."""
 
 from typing import Any
 

@@ -64,7 +64,7 @@ async def test_tokens_are_verified_by_what_the_server_publishes(tmp_path: Path) 
         relying = jwt.PyJWKSet.from_dict(keys.json())[jwt.get_unverified_header(token)["kid"]]
         claims = jwt.decode(token, relying, audience=_ISSUER, issuer=_ISSUER)
         assert claims["sub"] == "system:serviceaccount:default:plugin"
-        # A role of upstream's lets service accounts read them.
+        # A default role of upstream lets service accounts read these documents.
         account = {"authorization": f"Bearer {token}"}
         for path in ("/.well-known/openid-configuration", "/openid/v1/jwks"):
             assert (await client.get(path, headers=account)).status_code == 200

@@ -50,7 +50,7 @@ def open_store(
     request: pytest.FixtureRequest, tmp_path: Path, postgres: Callable[[], str], clock: FakeClock
 ) -> Callable[[Retention | None], Store]:
     database = Database(databases.url(request.param, postgres), tmp_path, relaxed=True)
-    # A database in memory lives as long as an engine on it.
+    # An in-memory database is deleted with its last engine, so keep one open.
     kept = engine(database)
 
     def start(retention: Retention | None) -> Store:
@@ -118,7 +118,10 @@ async def life(open_store: Any, clock: FakeClock) -> AsyncIterator[Life]:
 
 
 async def test_the_state_before_a_new_event_is_kept_in_a_sealed_segment(life: Life) -> None:
-    """Check that a later event keeps the row. Rows to move are found in another thread while the writer goes on."""
+    """Check that a row stays if an event refers to it.
+
+    The rows to archive are chosen in a thread while writes continue.
+    """
     store = life.store
     archive = Keeper(store.engine, ALL)
     store.compact(store.revision)
@@ -201,7 +204,7 @@ async def test_a_restarted_server_continues_the_archive(
         await again.archive()
         for revision in [*seen][::11]:
             assert await _objects(store, PODS, revision) == seen[revision][PODS]
-        # Opened once more, for the fixture to close.
+        # Open the store again, because the fixture will close it.
     await life.store.__aenter__()
 
 

@@ -1,4 +1,4 @@
-"""Test that the URL selects the database, and that a storage engine is one entry."""
+"""Test that the URL selects the storage engine, and that a new engine needs only one catalog entry."""
 
 import subprocess
 import sys

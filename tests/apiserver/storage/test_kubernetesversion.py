@@ -62,7 +62,7 @@ async def test_objects_that_only_the_older_version_can_read_are_named(tmp_path: 
         "Kubernetes 1.37 cannot read podgroups of scheduling.k8s.io/v1alpha2 in "
         f"{tmp_path / 'apiserver'} (default/g): delete them with the version that the data is of"
     )
-    # The directory is still one of 1.36.
+    # The recorded version of the directory is still 1.36.
     assert (await _ask(tmp_path, V1_36, "GET", f"{groups}/g", None, gates, served)).status_code == 200
 
 

@@ -1,4 +1,4 @@
-"""Compare list and watch with a simple reference. A seeded schedule decides the order wherever they wait."""
+"""Compare list and watch with a simple reference. A seeded schedule decides which waiting task continues next."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Reference:
 
 
 class Pauses:
-    """A pause that ends when the schedule lets it."""
+    """Pauses that tasks wait for. The schedule decides when each one ends."""
 
     def __init__(self) -> None:
         self._waiting: list[asyncio.Future[None]] = []

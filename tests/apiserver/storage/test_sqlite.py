@@ -200,7 +200,7 @@ def test_an_unusable_database_is_named_with_the_reason(
 
 
 def with_a_log(tmp_path: Path) -> Path:
-    """Return a database of a server that was killed: ten writes, all in the log."""
+    """Return the database of a killed server, whose ten writes are all in the write-ahead log."""
     engine = SqliteEngine(tmp_path / "written" / "a.sqlite3")
     engine.open()
     for revision in range(2, 12):

@@ -1,4 +1,4 @@
-"""Test moments and changes, on every database."""
+"""Test past states and the history of changes, on every database."""
 
 from collections.abc import Callable
 from datetime import timedelta

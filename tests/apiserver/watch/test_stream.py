@@ -23,7 +23,7 @@ CONFIG_MAPS = ("", "configmaps")
 
 
 class Client:
-    """Records each part of the stream, and in which of two ways it came."""
+    """Records each part of the stream, and whether it was written at once or sent in turn."""
 
     def __init__(self) -> None:
         self.parts: list[tuple[str, list[str]]] = []

@@ -157,7 +157,7 @@ def test_a_toleration_with_a_huge_duration_is_accepted() -> None:
 
 
 def test_a_toleration_without_effect_delays_no_eviction() -> None:
-    """Follows kube-controller-manager 1.36, although for the scheduler it tolerates every effect."""
+    """Follows kube-controller-manager 1.36. In the scheduler, such a toleration tolerates every effect."""
     world = _World()
     world.add(_pod(extendedResourceClaimStatus={"resourceClaimName": "claim"}))
     world.state.claim_changed(None, _claim({"operator": "Exists", "tolerationSeconds": 600}))

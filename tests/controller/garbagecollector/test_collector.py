@@ -128,7 +128,7 @@ async def test_an_owner_with_another_uid_does_not_keep_a_dependent(cluster: Clus
 
 
 async def test_dependents_are_collected_once_the_kind_of_their_owner_is_served(cluster: Cluster) -> None:
-    """They are processed as soon as the collector discovers the kind."""
+    """Dependents are processed as soon as the collector discovers the kind of their owner."""
     group = "gizmos.example.com"
     names = {"plural": "gizmos", "singular": "gizmo", "kind": "Gizmo", "listKind": "GizmoList"}
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
@@ -211,7 +211,7 @@ class _Silent(httpx.AsyncByteStream):
 async def test_an_owner_that_its_informer_never_observed_is_looked_up_until_it_is_gone(
     cluster: Cluster,
 ) -> None:
-    """Only a live request shows that it exists."""
+    """Only a live request shows that the owner exists."""
     transport = _Deaf()
     async with controllers(cluster, _NAME, transport=transport):
         # Nothing is collected before all kinds are listed. After that no list can add the pod.

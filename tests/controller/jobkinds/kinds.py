@@ -80,7 +80,7 @@ class Kinds:
         return [pod for pod in await self.pods() if pod.status.phase not in ("Succeeded", "Failed")]
 
     async def end(self, pods: Sequence[Pod], phase: str = "Succeeded") -> None:
-        """Let pods end."""
+        """Set the phase of pods to a final one, as a kubelet does when they end."""
         for pod in pods:
             await self.cluster.set_status("Pod", pod, phase=phase)
 

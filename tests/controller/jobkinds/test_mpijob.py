@@ -83,7 +83,7 @@ async def test_an_mpijob_fails_if_its_launcher_fails(kinds: Kinds) -> None:
     done = await kinds.wait(MPI_JOBS, "pi", is_true("Failed"))
     assert conditions(done)["Failed"][1] == "BackoffLimitExceeded/"
     assert done.status["replicaStatuses"]["Launcher"] == {"failed": 1}
-    # No policy asks for the end of the workers.
+    # The job sets no cleanPodPolicy, so its workers are kept.
     assert await kinds.get(PODS, "pi-worker-0") is not None
 
 

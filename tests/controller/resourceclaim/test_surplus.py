@@ -1,4 +1,4 @@
-"""If an entry of a pod has two claims, one is kept, in whatever order the controller observes them."""
+"""If two claims exist for one entry of a pod, one is kept, in whatever order the controller observes them."""
 
 from itertools import permutations
 from typing import Any

@@ -13,7 +13,7 @@ from tests.driver_conformance.servicers import Refused
 
 
 class OfAnotherType(Mutant):
-    """Registers as a plugin of a type for which the kubelet has no handler."""
+    """Registers with a plugin type that the kubelet does not handle."""
 
     check = "registration.type"
     source = f"{KUBERNETES}/issues/124962"

@@ -41,7 +41,7 @@ def name() -> str:
 @pytest.fixture(scope="module")
 def environment(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     home = tmp_path_factory.mktemp("home")
-    # A command lives for a moment: collecting its garbage only takes time.
+    # kubectl runs only for a moment, so garbage collection would only cost time.
     return {**os.environ, "KUBECONFIG": str(kubeconfig), "HOME": str(home), "GOGC": "off"}
 
 
@@ -124,7 +124,7 @@ def test_top_shows_the_usage_of_nodes_and_pods(kubectl: Kubectl, name: str) -> N
     assert {row[0] for row in nodes} == set(
         kubectl("get", "nodes", "-o", "name").replace("node/", "").split()
     )
-    # A node also runs its system.
+    # The usage of a node includes its system processes.
     assert all(int(row[1].removesuffix("m")) >= 50 and row[3].endswith("Mi") for row in nodes)
     assert "kube-system/metrics-server" in kubectl("get", "apiservices", "v1beta1.metrics.k8s.io")
     kubectl("delete", "namespace", name, "--wait=false")

@@ -91,7 +91,7 @@ async def test_a_web_socket_needs_the_cookie_too() -> None:
     scope = {"type": "websocket", "path": "/api/v1/nodes", "query_string": b"key=secret", "headers": []}
     await Doorkeeper(_behind, "secret", True)(scope, receive, send)
     assert [message["type"] for message in sent if isinstance(message, dict)] == ["websocket.close"]
-    # With the cookie watches are allowed. A terminal changes things although it is a GET.
+    # With the cookie, watches are allowed. A terminal needs writes enabled: it is a GET, but it can change things.
     scope["headers"] = [(b"cookie", b"dralab-console=secret"), (b"host", b"127.0.0.1:4000")]
     for path, writes, passes in (
         ("/api/v1/pods", False, True),

@@ -1,4 +1,4 @@
-"""A terminal's WebSocket between the browser and a cluster that requires credentials."""
+"""The relay of a terminal's WebSocket between the browser and a cluster that requires credentials."""
 
 import socket
 import threading

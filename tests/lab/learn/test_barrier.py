@@ -30,7 +30,7 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
 
 
 async def _start(client: Client, clock: Clock) -> tuple[asyncio.Task[None], Pod]:
-    """Start to pass a barrier. Return the task and the barrier's pod."""
+    """Start a task that waits for the barrier. Return the task and the barrier's pod."""
     passing = asyncio.create_task(pass_barrier(client, await Discovery.read(client), clock, "default"))
 
     async def pods() -> Any:

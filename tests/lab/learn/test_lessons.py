@@ -26,7 +26,7 @@ def _name(one: Lesson) -> str:
 
 
 @pytest.mark.system
-@pytest.mark.timeout(600)  # Long enough for all answers, if no sample is taken.
+@pytest.mark.timeout(600)  # This time limit is long enough to check all answers instead of a sample.
 @pytest.mark.parametrize("one", sample(lessons(), 2), ids=_name)
 async def test_a_lesson_is_solved_only_by_right_answers(one: Lesson) -> None:
     async with AsyncCluster(nodes=one.nodes, gpus=one.gpus, drivers=tuple(one.drivers)) as cluster:

@@ -53,7 +53,7 @@ async def test_an_error_of_a_gpu_in_mig_mode_affects_a_mig_device(tmp_path: Path
 async def test_a_fault_that_conflicts_with_an_active_one_is_rejected(
     tmp_path: Path, first: str, second: str, gpu: int
 ) -> None:
-    """The end of one fault removed the taints of both, and MIG devices that both had removed were not restored."""
+    """Once, the end of one fault removed the taints of both, and MIG devices removed by both were not restored."""
     system = SimulatedSystem(parse_gpus("2xA100:7g.40gb", "n"))
     parts = len(list(system.gpus[0].mig_devices()))
     node = cast(AgentNode, _Node(tmp_path))

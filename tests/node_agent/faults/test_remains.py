@@ -30,7 +30,7 @@ def test_a_checkpoint_that_a_fault_removed_is_restored_once(
         file.unlink()
     else:
         file.write_bytes(meanwhile)
-    # Another process than the one that has noted it.
+    # Restore the checkpoint as after a restart: this object did not record the fault itself.
     after = Remains(tmp_path, tmp_path)
     assert after.restore_checkpoint()
     assert _uids(tmp_path) == found

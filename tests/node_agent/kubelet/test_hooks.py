@@ -60,7 +60,7 @@ async def test_failed_post_start_hook_ends_the_container(hook: dict[str, Any]) -
                     for reason, text in await bench.events("Pod")
                     if reason == "FailedPostStartHook" or text == "FailedPostStartHook"
                 ]
-        # What a hook printed may be secret, and events are read by many.
+        # The output of a hook may contain secrets, and many users may read events.
         assert set(reported) <= {
             ("FailedPostStartHook", "PostStartHook failed"),
             ("Killing", "FailedPostStartHook"),

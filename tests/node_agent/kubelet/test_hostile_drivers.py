@@ -1,4 +1,4 @@
-"""Drivers with arbitrary responses: the pod gets the upstream event, and is retried."""
+"""Drivers with invalid responses: the pod gets the same event as in upstream, and is retried."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

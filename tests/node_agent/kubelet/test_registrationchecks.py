@@ -1,4 +1,4 @@
-"""Test the checks of a driver's registration, against those of Kubernetes 1.38."""
+"""Test that registrations of drivers are validated as in Kubernetes 1.38."""
 
 import pytest
 from dra_node_agent.kubelet.dra.connection import DriverError

@@ -61,7 +61,7 @@ async def test_pods_get_a_token_of_their_service_account() -> None:
 
         await bench.clock.advance(2800)
         assert count_token_requests() == 1
-        # A fifth of its time is left.
+        # A fifth of the token's lifetime is left.
         await bench.clock.advance(100)
         await until(lambda: count_token_requests() == 2)
 

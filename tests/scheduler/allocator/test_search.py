@@ -97,7 +97,7 @@ def _leaking_world(shareable: int) -> World:
     )
 
 
-# Until 1.36.
+# Until 1.36, a failed try leaves the counters of a shareable device consumed.
 @each_case("version", [V1_36, V1_37], ids=str)
 @each_case("shareable", [0, 1, 2, 3])
 def test_all_equal_devices_are_tried_if_a_failed_try_leaves_counters_consumed(

@@ -1,4 +1,4 @@
-"""The layers of claim tracking: in flight, assumed, and observed by the informer."""
+"""The layers of claim tracking: claims being allocated (in flight), assumed, and observed by the informer."""
 
 from collections.abc import Iterable
 

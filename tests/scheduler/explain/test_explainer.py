@@ -1,4 +1,4 @@
-"""Explanations of pods and claims: their content is true."""
+"""Explanations of pods and claims describe the true reasons and helpful changes."""
 
 import itertools
 import random
@@ -413,7 +413,7 @@ def test_a_node_whose_free_resources_are_reserved_for_a_nominated_pod_does_not_f
 def test_a_pod_that_fits_now_is_explained_as_waiting_for_its_next_attempt() -> None:
     world = simulation(node_json("n", unschedulable=True), pod_json("p"), settle=True)
     scheduler = world.scheduler
-    # The queue is not informed, as if the event had been missed.
+    # The scheduling queue is not notified, as if the event had been missed.
     scheduler.cache.set_node(node("n"))
     report = scheduler.explainer.pod("default", "p")
     assert report is not None

@@ -1,1 +1,1 @@
-"""The scheduler on a cluster in memory."""
+"""Tests of plans, which run the scheduler on a cluster in memory."""

@@ -1,4 +1,4 @@
-"""Changes of objects and of the scheduler's options, applied one after the other."""
+"""Plans given as JSON: changes of objects and of the scheduler's options are applied one after the other."""
 
 import pytest
 from dra_scheduler.config import SchedulerConfig

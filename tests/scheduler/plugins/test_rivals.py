@@ -143,7 +143,7 @@ async def test_a_pod_is_not_bound_with_an_allocation_that_another_scheduler_will
 
 
 async def test_claims_of_a_pod_that_another_scheduler_bound_are_not_deallocated() -> None:
-    """This scheduler is late twice: another claim got the device, and the pod has been bound."""
+    """This scheduler is too late for both: another claim got the device, and the pod has been bound."""
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 2), claim_json("c"), claim_json("other"))
     seen = api.version
 

@@ -19,7 +19,7 @@ _POD = ObjectReference(api_version="v1", kind="Pod", namespace="default", name="
 
 
 class _Constant(random.Random):
-    """Draws the same number again and again."""
+    """A random generator that always returns the same number."""
 
     def randrange(self, *_: object) -> int:
         return 999
@@ -172,7 +172,7 @@ async def test_events_of_a_terminating_namespace_are_dropped_without_error(
 
 
 class _Unreachable(_Sink):
-    """Fails so many times before it answers. The request arrives all the same if ``lost`` is set."""
+    """Fails the given number of requests. With ``lost``, these reach the server and only their responses are lost."""
 
     def __init__(self, failures: int, *, lost: bool = False) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Test how the pods of jobs are scheduled as a group in Kubernetes 1.37, and what else its types declare."""
+"""Test the validation of a Job's scheduling field in Kubernetes 1.37, and other rules that its types declare."""
 
 import copy
 

@@ -185,7 +185,10 @@ async def test_only_flow_control_and_namespaces_are_restored_in_a_minute(
 
 
 async def until_there(client: httpx.AsyncClient, path: str, clock: FakeClock) -> dict[str, Any]:
-    """Wait for the object, and advance the clock, because a round waits for the clock after it writes."""
+    """Wait until the object exists.
+
+    Advance the clock, because the server checks its objects again only after a pause.
+    """
 
     async def check() -> dict[str, Any] | None:
         answer = await client.get(path)
@@ -337,7 +340,7 @@ def test_feature_gates_add_rules_to_roles_of_controllers(
             "get,list,watch devicetaintrules",
             {V1_37},
         ),
-        # The version in which it had no gate of its own yet.
+        # In 1.34 taint rules had no separate gate yet, so this gate adds the rule there.
         (
             "device-taint-eviction-controller",
             "DRADeviceTaints",

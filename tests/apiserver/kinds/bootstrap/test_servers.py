@@ -77,7 +77,7 @@ async def test_endpoints_list_all_servers_of_a_database(tmp_path: Path, postgres
             before = (await client.get(ENDPOINTS)).json()["metadata"]["resourceVersion"]
             later = rfc3339_micro(clock.now() + timedelta(seconds=30))
             await until(lambda: all_renewed_after(client, later), every=0.01)
-            # The two servers agree: neither overwrites what the other has written.
+            # Neither of the two servers overwrites the endpoints that the other has written.
             assert (await client.get(ENDPOINTS)).json()["metadata"]["resourceVersion"] == before
             leases = (await client.get(LEASES)).json()["items"]
             assert {lease["metadata"]["labels"]["apiserver.kubernetes.io/identity"] for lease in leases} == {
@@ -95,7 +95,7 @@ async def test_a_dead_server_is_removed_from_the_endpoints_after_its_lease(
     async with (
         ApiServer(config(1), clock) as one,
         httpx.AsyncClient(base_url=one.url, timeout=30) as client,
-        # Its clock stands still, so it renews nothing, like a server that was killed.
+        # The clock of this server stands still, so it does not renew its lease, as if it had been killed.
         ApiServer(config(2), FakeClock()),
     ):
         assert await _addresses(client) == ["127.0.0.1", "127.0.0.2"]

@@ -74,7 +74,7 @@ async def test_classic_manifests_are_stored_unchanged(client: httpx.AsyncClient)
     assert stored["spec"] == _documents()["training-gpus"]["spec"]
     pod = (await client.get(f"{_PODS}/training")).json()
     assert pod["spec"]["resourceClaims"] == [{"name": "gpu", "resourceClaimName": "training-gpus"}]
-    # A controller creates another object for it.
+    # A controller creates the current object for this classic one.
     today = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
     assert (await client.get(today)).json()["items"] == []
 

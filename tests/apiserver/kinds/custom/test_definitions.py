@@ -181,7 +181,7 @@ def _list_schema(kind: str, *keys: str) -> JsonObject:
     ("schema", "items", "errors"),
     [
         (_list_schema("set"), ["a", "b", "a", "a", "b"], [("[2]", "a"), ("[4]", "b")]),
-        # Go's values are of the same type where they are equal.
+        # In Go, two values are equal only if they have the same type.
         (_list_schema("set"), [1, 1.0, True, "1", None, 0, False], []),
         (_list_schema("set"), [1, None, 1, None], [("[2]", 1), ("[3]", None)]),
         (_list_schema("set"), [{"a": 1, "b": [2]}, {"b": [2], "a": 1}], [("[1]", {"a": 1, "b": [2]})]),

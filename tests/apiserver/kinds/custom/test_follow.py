@@ -222,7 +222,7 @@ async def test_a_delayed_cleanup_does_not_delete_a_recreated_definition(
     write = server.store.write
 
     async def write_late(resource: tuple[str, str], key: str, change: Any) -> Record | None:
-        # The server has decided, but it cannot reach the database for a while.
+        # The server has decided to delete the definition, but it cannot reach the database for a while.
         monkeypatch.undo()
         await make_again(server, client)
         return await write(resource, key, change)

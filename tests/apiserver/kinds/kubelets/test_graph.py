@@ -1,4 +1,4 @@
-"""Test that the graph follows collections, also if these have dropped their events."""
+"""Test that the graph of objects that nodes may read is rebuilt when a collection is replaced without events."""
 
 from collections import defaultdict
 from typing import Any, cast

@@ -159,7 +159,7 @@ def test_derived_attributes_have_unique_names_and_are_at_most_32() -> None:
 
 
 def costly(name: str) -> JsonObject:
-    """Return an entry whose expression costs some 600,000 of the million units that a claim has."""
+    """Return a derived attribute whose expression costs about 600,000 of the million units that a claim may use."""
     each = (
         "device.attributes.all(d, device.attributes[d].all(n, device.attributes[d].all(m, n != m || true)))"
     )

@@ -1,4 +1,4 @@
-"""Test PodGroup and Workload against kube-apiserver 1.36. ``test_since_1_37`` has the newer ones."""
+"""Test PodGroup and Workload against kube-apiserver 1.36. Those of 1.37 are tested in ``test_since_1_37``."""
 
 import copy
 from pathlib import Path

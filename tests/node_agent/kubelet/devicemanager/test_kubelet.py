@@ -154,7 +154,7 @@ async def test_a_plugin_may_register_through_plugins_registry() -> None:
         await plugin.start()
         try:
             await _with_devices(bench, plugin)
-            # Its devices may be known before it is notified.
+            # The kubelet may know the plugin's devices before it notifies the plugin of its registration.
             await until(lambda: plugin.registered)
         finally:
             await plugin.stop()

@@ -1,1 +1,1 @@
-"""The scheduler on a cluster in memory."""
+"""Tests of the search for the nodes to buy."""

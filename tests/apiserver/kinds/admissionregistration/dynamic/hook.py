@@ -50,8 +50,8 @@ def patch_with(*operations: JsonObject) -> Behaviour:
 class Hook:
     """A running webhook, as `async with Hook() as hook:`.
 
-    It answers AdmissionReviews with the behaviour in `behaviours` for the path, and keeps the `reviews`.
-    `answers` replace whole answers.
+    `behaviours` maps a path to the function that answers AdmissionReviews there. `reviews` are the received
+    reviews. `answers` maps a path to a function that changes the whole response before it is sent.
     """
 
     def __init__(self, certificate: Path | None = None, key: Path | None = None) -> None:

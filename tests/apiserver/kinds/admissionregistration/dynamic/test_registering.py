@@ -1,4 +1,4 @@
-"""Test which registrations are invalid. The texts are those of kube-apiserver 1.36.2."""
+"""Test that invalid policies, bindings and webhooks are rejected. The texts are those of kube-apiserver 1.36.2."""
 
 import httpx
 from dra_shared.jsontypes import JsonObject

@@ -1,4 +1,4 @@
-"""Test which versions ask webhooks about reviews of tokens and access, and warnings about rules without effect."""
+"""Test which versions call webhooks for token and access reviews, and the warnings about rules without effect."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

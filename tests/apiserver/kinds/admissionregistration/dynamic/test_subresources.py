@@ -1,4 +1,4 @@
-"""Test which objects policies see in requests for subresources, against kube-apiserver 1.36.2."""
+"""Test which objects policies can read in requests for subresources, compared with kube-apiserver 1.36.2."""
 
 import httpx
 import pytest

@@ -152,7 +152,7 @@ async def test_a_domain_becomes_ready_and_its_objects_are_deleted_with_it(lab: L
             ]
             await lab.ready("b", ready=False)
             await lab.status(domain, api.NOT_READY, 2)
-        # It leaves when it ends.
+        # A daemon leaves the clique when it ends.
         await lab.status(domain, api.NOT_READY, 1)
         async with daemon(lab, b):
             await lab.ready("b")
