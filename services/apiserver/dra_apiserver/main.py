@@ -47,7 +47,7 @@ def seconds(text: str) -> int:
     return int(found)
 
 
-# The function is long because each option is one statement, in the order of the help.
+# Long: each option is one statement, in the order of the help.
 def options() -> Options:
     """Return the command's options."""
     made = Options("apiserver", "Serve the Kubernetes API.")
