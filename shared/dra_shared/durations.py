@@ -24,7 +24,7 @@ _UNITS = {
 _MOST = (1 << 63) - 1
 # An age may have days, which Go's notation lacks.
 _AGE = re.compile(r"(?=.)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?").fullmatch
-#: The age of an object that has no time.
+#: The text that is shown instead of an age if an object has no timestamp.
 UNKNOWN = "<unknown>"
 _PART = re.compile(r"(?P<whole>[0-9]*)(?:\.(?P<rest>[0-9]*))?(?P<unit>[^0-9.]*)")
 

@@ -10,7 +10,7 @@ from dra_shared.version import DEFAULT, Gate, Version, release
 
 _TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
-# Gates for a whole stage. A gate that is set by its own name keeps that value.
+# AllAlpha and AllBeta set every gate of a stage, except gates that are also set by name.
 _STAGES = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 
 

@@ -24,11 +24,11 @@ HEADER_TIMEOUT = 32.0
 HEADER_BYTES = (1 << 20) + 4096
 """The limit of a request's line and headers together."""
 
-_HEADERS = 10_000  # Go only counts bytes, but its headers need less memory.
-_LINE_BYTES = 4096  # The first line of a chunk, or all trailers.
-_SURPLUS_BYTES = 256 << 10  # The rest of a body that is read after its response.
+_HEADERS = 10_000  # The most headers. Go only limits their bytes, but its headers need less memory.
+_LINE_BYTES = 4096  # The most bytes of a chunk's first line, or of all trailers.
+_SURPLUS_BYTES = 256 << 10  # The most bytes of a body that are read after its response.
 _STEP_BYTES = 16 << 10
-_RAW_BYTES = 64 << 10  # Buffered after a request that offers an upgrade.
+_RAW_BYTES = 64 << 10  # The most bytes that are buffered after a request that offers an upgrade.
 _LINGER = 0.5
 _FRAMING = (b"content-length", b"transfer-encoding")
 
@@ -73,7 +73,7 @@ class _Refused(Exception):
 
 
 class _AfterHead:
-    """Forward a parser's callbacks to the connection, except those of the first head."""
+    """Forward a parser's callbacks to the connection, except those for the headers of the first request."""
 
     def __init__(self, connection: BoundedConnection) -> None:
         self._connection = connection
@@ -117,7 +117,7 @@ class BoundedConnection(HttpToolsProtocol):
     _over = False
     # The bytes after a request that offers an upgrade, until its protocol is decided.
     _raw: bytearray | None = None
-    # The client has closed its half.
+    # True if the client has half-closed the connection.
     _has_ended = False
     _deadline: asyncio.TimerHandle | None = None
 
@@ -276,7 +276,7 @@ class BoundedConnection(HttpToolsProtocol):
             raise _Refused
         super().on_headers_complete()
         if not self.parser.should_upgrade():
-            # The rest are trailers. Their request is processed without them.
+            # Further headers are trailers after a chunked body. They are ignored.
             self.headers = []
 
     def on_body(self, body: bytes) -> None:
@@ -333,7 +333,8 @@ class BoundedConnection(HttpToolsProtocol):
         self._deadline = None
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is not None and not cycle.response_complete:
-            self._start_deadline()  # A waiting request has time until the response before it is sent.
+            # The deadline of a pipelined request starts when the previous response has been sent.
+            self._start_deadline()
         else:
             self.transport.close()
 

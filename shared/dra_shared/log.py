@@ -104,7 +104,7 @@ def _dump(value: Any, **_: Any) -> bytes:
     try:
         return orjson.dumps(value, default=_text)
     except (TypeError, RecursionError):
-        # Surrogates, integers beyond 64 bits, keys that are not strings.
+        # orjson rejects surrogates, integers beyond 64 bits, and keys that are not strings.
         return orjson.dumps({_text(key): _text(entry) for key, entry in value.items()})
 
 

@@ -1,4 +1,4 @@
-"""Parse a moment of a cluster's history: a revision, a time, or a time ago."""
+"""Parse a moment of a cluster's history: a revision, a time, or an offset from now."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def number(lowest: float, highest: float | None = None, kind: type[Any] = int) -> Any:
-    """Return a type for options that takes numbers in these bounds."""
+    """Return an argparse type that accepts numbers from ``lowest`` to ``highest``."""
 
     def read(text: str) -> Any:
         try:

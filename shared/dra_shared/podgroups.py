@@ -12,7 +12,7 @@ from dra_shared.version import V1_37, Version
 
 
 def pod_groups(kubernetes: Version) -> Resource[PodGroup]:
-    """Return the resource of pod groups in that version."""
+    """Return the API resource of pod groups in a version of Kubernetes."""
     return POD_GROUPS if kubernetes >= V1_37 else replace(POD_GROUPS, version="v1alpha2")
 
 

@@ -27,7 +27,7 @@ class QuantityError(ValueError):
 
 
 class Format(enum.StrEnum):
-    """The suffix family that a quantity was written in, and is printed in."""
+    """The family of suffixes in which a quantity was written, and in which it is printed."""
 
     DECIMAL_EXPONENT = "DecimalExponent"
     BINARY_SI = "BinarySI"
@@ -412,7 +412,7 @@ def _parse_decimal(value: str, base: int, exponent: int, format: Format) -> Quan
     else:
         number <<= exponent
     if number:
-        # An amount below the smallest one is rounded up to it.
+        # An amount below the smallest that Go can represent is rounded up to that amount.
         if scale < _NANO:
             number, _ = _divide_away(number, 10 ** min(_NANO - scale, 2 * _MAX_DIGITS))
         else:

@@ -201,7 +201,7 @@ def _is_pod_prefixed(name: str) -> bool:
 
 
 def pod_usage(pod: Pod) -> Usage:
-    """Return the usage of one pod. A pod that has ended only counts as an object."""
+    """Return the usage of one pod. A finished pod only counts for the number of objects."""
     usage: Usage = {"count/pods": _quantity(1)}
     if pod.status.phase in ("Succeeded", "Failed"):
         return usage

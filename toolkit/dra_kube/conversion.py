@@ -1,4 +1,4 @@
-"""Convert manifests of the older DRA APIs to today's, with a line for each field."""
+"""Convert manifests of the older DRA APIs to the current API, and report on each field in a line."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -38,7 +38,7 @@ class Eviction:
 
 
 async def add(cluster: ChosenCluster, given: dict[str, object], timeout: float) -> None:
-    """Add a pool to a running cluster of ours, and wait until its nodes are ready.
+    """Add a pool to a running dralab cluster, and wait until its nodes are ready.
 
     Raises:
         UserError: a pool of that name exists, or the nodes do not become ready.
@@ -101,7 +101,7 @@ def _is_ready(node: dict[str, Any]) -> bool:
 
 
 async def remove(cluster: ChosenCluster, names: Sequence[str], timeout: float) -> None:
-    """Remove nodes from a running cluster of ours: end their node agents, then delete their objects.
+    """Remove nodes from a running dralab cluster: end their node agents, then delete their objects.
 
     Raises:
         UserError: there is no such node, or it cannot be removed in time.

@@ -29,7 +29,7 @@ class Warm:
     """The warm process during a ``with`` block. ``environment`` has the variable that tells commands to use it."""
 
     def __init__(self) -> None:
-        # Below /tmp, because a unix socket's path must be short; the folder is its owner's alone.
+        # Below /tmp, because a unix socket's path must be short. Only its owner can access the folder.
         self._folder = Path(tempfile.mkdtemp(prefix="dralab-warm-", dir="/tmp"))
         path = self._folder / "socket"
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:

@@ -157,7 +157,7 @@ class Services:
         return await self._stack.enter_async_context(Client(self.url, user_agent=user_agent))
 
     def _ready(self) -> bool:
-        """True if a pod would be scheduled now, and run, and if the services create no more objects of their own."""
+        """True if a new pod would be scheduled and run, and the services have created all objects of their start."""
         if not (self.controllers.ready and self.scheduler.ready and self._has_accounts()):
             return False
         if not self.options.nodes:

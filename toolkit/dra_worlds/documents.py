@@ -34,7 +34,7 @@ _LIST_START = re.compile(
 )
 _KIND = re.compile(r'"kind"\s*:\s*"(\w+)"')
 _VERSION = re.compile(r'"apiVersion"\s*:\s*"([^"]+)"')
-# The bytes of a file that are in memory at a time, and the limit for a list's own fields.
+# The most bytes of a file that are kept in memory at once, and the limit for the fields around a list's items.
 _RELEASED = 16 << 20
 _HEAD = 4 << 10
 _IN_PARTS = 1 << 30

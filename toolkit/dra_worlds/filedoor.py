@@ -95,5 +95,5 @@ class FileDoor:
         return run_sweep(file, asked.starved_after, self._planner, self._settings)
 
     def seconds(self, seconds: float) -> float:
-        """Return how long a search may take: there is no limit."""
+        """Return the time limit of a search, which is infinite here."""
         return seconds

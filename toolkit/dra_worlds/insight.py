@@ -1,6 +1,4 @@
-"""``explain`` and ``free``: ask the scheduler of a running cluster of ours, or a scheduler of our own about
-other clusters and dumps.
-"""
+"""``explain`` and ``free``: ask the scheduler of a dralab cluster, or for other clusters and dumps a local one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,7 +41,7 @@ def ignore(_: str) -> None:
 
 @dataclass(frozen=True)
 class Service:
-    """The scheduler of a cluster of ours."""
+    """The scheduler of a running dralab cluster."""
 
     cluster: Cluster
 

@@ -42,7 +42,7 @@ class Snapshot:
         return self._engine.setup.config(self.objects)
 
     def planner(self) -> Planner:
-        """Return a planner for the objects, with a scheduler of its own."""
+        """Return a planner for the objects, which runs a separate scheduler."""
         return Planner(self.objects, Engine(self._engine.setup), problems=self.problems)
 
     @classmethod

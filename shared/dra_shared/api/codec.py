@@ -49,7 +49,7 @@ def reader(kind: Any) -> Callable[[bytes], Any]:
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        # Values that are opaque to the API keep their nulls.
+        # Nulls inside opaque parameters and raw extensions are kept, because they have a meaning there.
         return {
             key: item if key in _OPAQUE else _without_nulls(item)
             for key, item in value.items()

@@ -30,7 +30,7 @@ UNHASHABLE: Final = frozenset((NamedFormat, Semver, bytes))
 
 
 def unhashable(key: Any) -> Panic:
-    """Return the panic of Go for a map key that cannot be hashed."""
+    """Return an error with the text of Go's panic for a map key that cannot be hashed."""
     return Panic(f"runtime error: hash of unhashable type {go_type(key)}")
 
 
@@ -94,7 +94,7 @@ def qualify(container: Any, key: Any) -> Any:
 
 
 def lookup(container: Any, key: Any) -> tuple[Any, bool]:
-    """Return ``container[key]``, and whether it exists."""
+    """Return the member of a container for a key, and whether the container has that key."""
     kind = type(container)
     if kind is dict or kind is DomainMap:
         return find(container, key)

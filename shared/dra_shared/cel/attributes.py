@@ -129,7 +129,7 @@ def refund_attribute(run: Run) -> Run:
 
 
 def _charge_attribute(run: Run) -> Run:
-    """Return code that charges an attribute after its selections, also if one of them fails."""
+    """Return code that reads an attribute and then adds its cost, even if a selection fails."""
 
     def evaluate(frame: Frame) -> Any:
         try:
@@ -144,7 +144,7 @@ def _charge_attribute(run: Run) -> Run:
 
 
 def resolver(attribute: Attribute, *, tracked: bool) -> Run:
-    """Return code that reads an attribute's value, without the attribute's own cost."""
+    """Return code that reads an attribute's value without adding the cost of the read."""
     if attribute.branches is not None:
         condition, yes, no = attribute.branches
         return _conditional(condition, resolver(yes, tracked=tracked), resolver(no, tracked=tracked))

@@ -61,7 +61,7 @@ def _describe_go_value(value: Any) -> str:
 
 
 def _native(value: Any) -> Any:
-    """Return the value as Go holds it: the value of an optional, or the name of a type."""
+    """Return the value that Go holds for a CEL value: of an optional its content, of a type its name."""
     while type(value) is OptionalValue:
         value = value.value if value.present else _NIL
     return str(value) if type(value) is TypeValue else value

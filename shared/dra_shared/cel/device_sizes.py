@@ -12,7 +12,7 @@ _MAP_SIZE: Final = 32
 _DOMAIN_SIZE: Final = 63
 _ID_SIZE: Final = 32
 
-#: The steps that lead to a value, from the name of a variable on.
+#: The name of a variable, and the selections from it that lead to a value.
 Path = tuple[str, ...]
 
 

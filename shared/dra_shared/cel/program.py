@@ -209,7 +209,7 @@ class _Mode(NamedTuple):
 
     @property
     def catalog(self) -> Catalog | None:
-        """The names that messages suggest; None before 1.38."""
+        """The declared names that messages suggest for a misspelled name; None before 1.38, which suggests none."""
         return None if self.kubernetes < V1_38 else Catalog(("device", *self.functions))
 
     @property

@@ -13,7 +13,7 @@ from dra_shared.cel.errors import Issue
 from dra_shared.cel.recovered_tree import Node
 from dra_shared.cel.tokens import END, Token, scan
 
-# In the order of the token types. Sets of tokens are printed in this order.
+# The token types in the order of their numbers. Messages list sets of tokens in this order.
 _ORDER: Final = (
     END, "==", "!=", "in", "<", "<=", ">=", ">", "&&", "||", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!", "?",
     ":", "+", "*", "/", "%", "true", "false", "null", "NUM_FLOAT", "NUM_INT", "NUM_UINT", "STRING", "BYTES",
@@ -161,7 +161,7 @@ class Recognizer:
         return Recognition(f"mismatched input {_show(token.text)} expecting {expected}", token)
 
     def _no_alternative(self, count: int = 0) -> Recognition:
-        """Return the error that no alternative continues with the token ``count`` positions ahead."""
+        """Return the error for a choice in which no alternative accepts the token ``count`` positions ahead."""
         first = self._token
         last = self._tokens[min(self._at + count, len(self._tokens) - 1)]
         if first.kind == END:

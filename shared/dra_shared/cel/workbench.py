@@ -176,7 +176,7 @@ def _compile(expression: str, features: FeatureGates) -> Program | None:
     try:
         return compile_expression(expression, features=features, stored=False)
     except CompileError:
-        # A part may not compile by itself, such as the list of a `cel.bind`.
+        # A clause may not compile without the rest of the expression, for example inside a `cel.bind`.
         return None
 
 

@@ -44,7 +44,7 @@ def is_unknown_parameters(obj: JsonObject) -> bool:
 
 
 def is_gone(group: str, kind: str) -> bool:
-    """True if no current kind replaces this one. Drivers kept the state of each node in a kind of their own."""
+    """True if no current kind replaces this kind, such as those in which old drivers stored the state of each node."""
     if group == IN_TREE_GROUP:
         return kind in _SUCCESSORS
     return is_custom(group) and kind.endswith("AllocationState")

@@ -24,7 +24,7 @@ class Dropped(Exception):
 
 
 class Connection(asyncio.Protocol):
-    """A connection that carries one request at a time. Its response is read in parts or as a whole."""
+    """A connection that carries one request at a time. A response is read chunk by chunk, or as a whole."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None

@@ -175,7 +175,7 @@ class Recorder:
             except (httpx.HTTPError, OSError, TimeoutError) as error:
                 problem = str(error)
             if attempt < _MAX_TRIES:
-                # The first delay is random, so that not all clients come back at once.
+                # The first delay is random, so that not all clients retry at the same moment.
                 share = self._rng.random() if attempt == 1 else 1.0
                 await self._clock.sleep(_RETRY_SECONDS * share)
         _log.info("event dropped", object=record.involved.name, reason=record.reason, error=problem)

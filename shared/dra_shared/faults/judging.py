@@ -16,7 +16,7 @@ Look = Callable[[], Awaitable[Sample]]
 Met = Callable[[], Awaitable[int | None]]
 
 _EVERY = 0.25
-# Reading a large cluster must not become its main load.
+# Pause longer between samples of a large cluster, so that reading it is not most of its load.
 _SHARE = 20
 #: The seconds for nodes, drivers and pods to recover after a fault.
 _RECOVERY = 60.0

@@ -1,4 +1,4 @@
-"""Faults of nodes. A node agent provides a :class:`FaultyNode`, and a fault's ``strike`` acts on it."""
+"""Faults of nodes. A node agent implements :class:`FaultyNode`; a fault's function ``strike`` calls its methods."""
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -38,7 +38,7 @@ class Gpu(Protocol):
 
     @property
     def mig_enabled(self) -> bool:
-        """True if it is in MIG mode."""
+        """True if the GPU is in MIG mode."""
         ...
 
     def report_xid(self, xid: int) -> None:
@@ -96,7 +96,7 @@ class FaultyNode(Protocol):
         """Return a GPU.
 
         Raises:
-            FaultError: the node has no simulated GPUs, or not so many.
+            FaultError: the node has no simulated GPU with that index.
         """
         ...
 
@@ -133,7 +133,9 @@ class FaultyNode(Protocol):
         ...
 
     def note_devices(self) -> AbstractContextManager[None]:
-        """Note inside the context that drivers remember a fault of the node's devices."""
+        """Record until the end of the context that drivers remember a fault of devices, for the next agent if this
+        one is killed.
+        """
         ...
 
     async def mark_repaired(self) -> None:
@@ -163,7 +165,7 @@ class FaultyNode(Protocol):
         ...
 
     def advance_clock(self, seconds: float) -> None:
-        """Set the node's clock ahead by so many seconds more."""
+        """Set the node's clock ahead by this number of seconds, in addition to earlier calls."""
         ...
 
 
@@ -173,7 +175,7 @@ NodeStrike = Callable[[FaultyNode, Any], AbstractAsyncContextManager[Count | Non
 
 @dataclass(frozen=True, kw_only=True)
 class NodeKind(Kind):
-    """A fault of a node. ``kubelet``: it needs a kubelet that runs."""
+    """A kind of fault of a node. ``kubelet`` is True if the fault needs a running kubelet."""
 
     where: ClassVar[Where] = "node"
 

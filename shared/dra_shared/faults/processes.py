@@ -1,4 +1,7 @@
-"""Faults of the services' processes. A supervisor provides :class:`Processes`, on which ``strike`` acts."""
+"""Faults of services' processes.
+
+A supervisor implements :class:`Processes`; the function ``strike`` calls its methods.
+"""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -28,7 +31,7 @@ class Processes(Protocol):
     """The processes of a cluster."""
 
     def kill(self, service: str) -> None:
-        """Kill the process without warning. It is started again by itself."""
+        """Kill the process of the service without warning. The supervisor starts it again."""
         ...
 
     def stop(self, service: str) -> AbstractAsyncContextManager[None]:

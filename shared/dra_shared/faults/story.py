@@ -11,7 +11,7 @@ from dra_shared.api.resource import ResourceClaim, ResourceSlice
 
 @dataclass(frozen=True)
 class Sample:
-    """A cluster's objects at one time, by UID. ``at`` is in seconds since the fault began."""
+    """A cluster's objects at one moment, by UID. ``at`` is that moment, in seconds since the fault began."""
 
     at: float = 0.0
     pods: dict[str, Pod] = field(default_factory=dict)

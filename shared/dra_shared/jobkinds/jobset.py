@@ -11,7 +11,7 @@ def count_pods(job: JsonObject) -> int:
 
 
 def find_pod_sets(jobset: JsonObject, lookup: Lookup) -> Gangs:
-    """Return the pods of all replicated jobs, which are one gang."""
+    """Return the pods of all replicated jobs, which together form one gang."""
     sets = []
     for replicated in jobset["spec"].get("replicatedJobs", ()):
         job = replicated["template"]["spec"]

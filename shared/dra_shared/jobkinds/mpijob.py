@@ -5,7 +5,7 @@ from dra_shared.jsontypes import JsonObject
 
 
 def find_pod_sets(obj: JsonObject, lookup: Lookup) -> Gangs:
-    """Return the launcher and the workers. They are one gang."""
+    """Return the pods of the launcher and of the workers, which together form one gang."""
     replicas = obj["spec"].get("mpiReplicaSpecs") or {}
     return Gangs(
         1,

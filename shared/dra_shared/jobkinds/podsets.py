@@ -34,7 +34,7 @@ class Gangs:
 
 
 class UnknownReference(Exception):
-    """The object refers to another one that is not there. The message names it."""
+    """The object refers to another object that does not exist. The message names the missing object."""
 
 
 Lookup = Callable[[str, str, str], JsonObject | None]

@@ -16,7 +16,7 @@ def desired_replicas(group: JsonObject) -> int:
 
 
 def find_cluster_pod_sets(obj: JsonObject, lookup: Lookup) -> Gangs:
-    """Return the head and the workers. They are one gang."""
+    """Return the pods of the head and of the workers, which together form one gang."""
     spec = obj["spec"]
     sets = [PodSet("head", 1, spec["headGroupSpec"]["template"])]
     for group in spec.get("workerGroupSpecs") or ():

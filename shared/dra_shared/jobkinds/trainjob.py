@@ -204,7 +204,7 @@ def _apply_policy(train: JsonObject, spec: JsonObject, policy: JsonObject, train
     elif policy.get("xgboost") is not None:
         variables = {"DMLC_TRACKER_URI": head, "DMLC_TRACKER_PORT": str(_PORT), "DMLC_TASK_ID": None}
         variables["DMLC_NUM_WORKER"] = str(nodes * max(1, gpus))
-    # As in the operator, a TrainJob without a trainer gets none of them.
+    # As in the operator, a TrainJob without a trainer gets none of these environment variables.
     if job is None or not variables or "trainer" not in train["spec"]:
         return
     for container in _containers(job, NODE):

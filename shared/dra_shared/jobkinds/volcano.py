@@ -5,7 +5,7 @@ from dra_shared.jsontypes import JsonObject
 
 
 def find_pod_sets(obj: JsonObject, lookup: Lookup) -> Gangs:
-    """Return the pods of all tasks, which are one gang; ``minAvailable`` of them start together."""
+    """Return the pods of all tasks. They form one gang, of which ``minAvailable`` pods must start together."""
     spec = obj["spec"]
     tasks = spec.get("tasks") or ()
     sets = tuple(

@@ -113,7 +113,7 @@ def parse(text: str) -> list[Value | Action]:
 
 
 def _inner(text: str) -> Action:
-    """Parse a part of an action as an action of its own."""
+    """Parse a part of an action like a separate action."""
     first = parse(f"{{{text}}}")[0]
     assert isinstance(first, Action)
     return first

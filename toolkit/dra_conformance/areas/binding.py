@@ -25,7 +25,7 @@ _PATIENCE = 15.0
 async def _check_failure_conditions(session: Session) -> None:
     for device in _with_conditions(session):
         if not device.spec.get("bindingFailureConditions"):
-            raise Breach(f"device {device.name} has none")
+            raise Breach(f"device {device.name} has no binding failure conditions")
 
 
 @AREA.check(

@@ -226,5 +226,5 @@ async def _check_independent(session: Session) -> None:
 async def _check_capacity(session: Session) -> None:
     for device in session.devices:
         if device.is_shared and not device.spec.get("capacity"):
-            raise Breach(f"device {device.name} has none")
+            raise Breach(f"device {device.name} has no capacity")
     session.pick(shared=True)

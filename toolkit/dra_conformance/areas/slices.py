@@ -320,7 +320,7 @@ async def _check_leftovers(session: Session) -> None:
 @AREA.check(
     "others-kept",
     "slices of other nodes stay",
-    promise="The driver touches slices of its own node and pools alone.",
+    promise="The driver writes only the slices of its own node and pools.",
     source=_CONTROLLER + " (field selector spec.driver and spec.nodeName)",
     cost="A driver that starts takes the devices of all other nodes away.",
     stage=Stage.BACKGROUND,

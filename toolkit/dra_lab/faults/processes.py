@@ -36,7 +36,7 @@ class ProcessFaults:
         self._killed: set[str] = set()
 
     def strikes(self) -> dict[str, Strike[ProcessFault]]:
-        """Return the faults by name."""
+        """Return the functions that apply the faults, by the fault's name."""
         return {
             name: functools.partial(kind.strike, self)
             for name, kind in KINDS.items()

@@ -236,13 +236,13 @@ def _judge(judge: Judge, obj: JsonObject, stored: bool) -> Verdict:
 
 
 def _is_rejected_already(text: str, refused: Iterable[str]) -> bool:
-    """True if the error's field is rejected today, too, even with another message."""
+    """True if the current version rejects the same field, even with another message."""
     at = text.partition(": ")[0]
     return any(one == text or one.partition(": ")[0] == at for one in refused)
 
 
 def _is_in(path: str, dropped: Iterable[str]) -> bool:
-    """True if the field is dropped, alone or with a part of the object that contains it."""
+    """True if the field is dropped, either itself or because an outer field is dropped."""
     return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in dropped)
 
 

@@ -49,7 +49,7 @@ def scan(by: float = STRING) -> CallCost:
 
 
 def scan_cel(args: Sequence[Any], result: Any) -> int:
-    """Return the same cost as cel-go's own functions compute it."""
+    """Return the cost of reading the whole first argument, computed like the costs of cel-go's own functions."""
     return math.ceil(float(cel_size(args[0])) * STRING)
 
 
@@ -110,7 +110,7 @@ def estimate_scan(by: float = STRING) -> Estimator:
 
 
 def estimate_transform(target: Node | None, args: list[Node]) -> Estimate | None:
-    """Estimate reading the receiver. The result has its size."""
+    """Estimate reading the receiver. The result has the size of the receiver."""
     if target is None:
         return None
     return Estimate(factor(size_range(target), STRING), size_range(target))

@@ -38,7 +38,7 @@ from dra_shared.cel.values import NO_OVERLOAD, Duration, Timestamp, Uint, go_typ
 from dra_shared.version import V1_37, Version
 
 _COMPARABLE: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
-#: The types of numbers, and their zeros.
+#: The types of numbers, each with its zero, which is the sum of an empty list.
 _ZEROS: Final = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
 
 # Upstream would build the list first and then find that the cost limit is exceeded.

@@ -40,7 +40,7 @@ _STRANGE: Final = re.compile(
     r"|(?P<count>\{(?:[1-9][0-9]{9,}(?:,[0-9]*)?|[0-9]+,[1-9][0-9]{9,})\})",
     re.DOTALL,
 )
-# Replacements that are errors in C++ at the position where Go reports an error.
+# Each construct is replaced by text that makes RE2 in C++ report an error at the position where Go reports one.
 _ANY_BYTE: Final = "\\y"
 _LOOKBEHIND: Final = {"(?<=": "(?<\x01", "(?<!": "(?<\x02"}
 _BAD_NAME: Final = "\x03"

@@ -35,7 +35,7 @@ WATCH_CUT = WatchKind(
 async def _hold_back(watches: Watches, fault: WatchFault) -> None:
     try:
         while (left := watches.seconds_left()) > 0:
-            # Includes watches that began after the fault.
+            # The number also has the watches that were opened after the fault began.
             watches.met += watches.hold(True)
             await watches.clock.sleep(min(fault.delay, left))
             watches.hold(False)
