@@ -204,7 +204,7 @@ async def test_the_first_matching_rule_decides_the_audit_level(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("kind: Policy", "this is no Policy of audit.k8s.io/v1"),
+        ("kind: Policy", "the file is not a Policy of audit.k8s.io/v1"),
         (_BARE, "loaded illegal policy with 0 rules"),
         (
             f"{_BARE}rules: [{{level: All}}]",

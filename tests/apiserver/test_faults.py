@@ -199,7 +199,9 @@ async def test_a_fault_reports_which_of_its_promises_were_kept_broken_or_unteste
     # No request was sent during this time.
     assert (over["kept"], over["broken"], over["untried"]) == ([], [], ["it affected no request"])
     assert (await client.get("/faults")).json() == {"items": []}
-    assert (await client.get("/faults/99")).json()["message"] == "there is no fault 99, or it was long ago"
+    assert (await client.get("/faults/99")).json()[
+        "message"
+    ] == "there is no fault 99, or its result is no longer kept"
     assert (await client.get("/faults/x")).status_code == 400
 
 

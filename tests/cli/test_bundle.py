@@ -136,7 +136,7 @@ def test_a_file_that_is_not_a_bundle_has_no_history(tmp_path: Path) -> None:
 async def test_an_invalid_history_file_prevents_the_server_from_starting(tmp_path: Path) -> None:
     file = tmp_path / "past.jsonl"
     file.write_text("nonsense\n")
-    with pytest.raises(CannotRun, match=r"past\.jsonl is no past of a cluster"):
+    with pytest.raises(CannotRun, match=r"past\.jsonl is not the history of a cluster"):
         async with ApiServer(Config(port=0, data=tmp_path / "new", relaxed=True, past=file)):
             pass
 

@@ -90,7 +90,7 @@ def test_unknown_classes_and_numbers_are_refused(dump: str) -> None:
         run("plan", ["aligned", "gpu.y", "--from", dump])
     with pytest.raises(UserError, match="at least one device"):
         run("plan", ["aligned", "0xgpu.x", "--from", dump])
-    with pytest.raises(WorldError, match="a set needs device classes"):
+    with pytest.raises(WorldError, match="no device class is named: a set needs at least one"):
         World.load(dump).ask("aligned", classes={})
 
 

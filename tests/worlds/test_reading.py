@@ -260,7 +260,7 @@ def test_kinds_missing_from_a_dump_are_named(tmp_path: Path) -> None:
         "there are no DeviceClasses: requests for devices of a class cannot be judged",
         "allocated from a pool that is unknown: default/c (gpu.example.com/node-0); what it has left is uncertain",
         "pods whose claim is missing: default/q (nothing); what they use is unknown",
-        "pods on a node that is missing: default/p (node-9); they count nowhere",
+        "pods on a node that is missing: default/p (node-9); they are ignored",
     ]
 
 

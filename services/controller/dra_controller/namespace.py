@@ -219,7 +219,7 @@ class NamespaceController(QueueController):
         response = await self._client.raw("PUT", path, content=body)
         if response.status_code >= 400 and response.status_code != 404:
             raise from_response(response.status_code, response.content)
-        _log.info("namespace is empty and goes", namespace=namespace.metadata.name)
+        _log.info("removed the finalizer of an empty namespace", namespace=namespace.metadata.name)
 
 
 def _keep_time(new: NamespaceCondition, old: NamespaceCondition | None) -> NamespaceCondition:

@@ -70,7 +70,7 @@ class PodGroupProtectionController(QueueController):
             )
         except NotFound:
             return
-        _log.info("let go of deleted pod group", podgroup=key)
+        _log.info("removed the finalizer of a deleted pod group", podgroup=key)
 
 
 def _group_of(pod: Pod) -> list[str]:

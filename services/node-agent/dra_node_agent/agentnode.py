@@ -69,7 +69,7 @@ class AgentNode(Place):
     async def start(self) -> Kubelet:
         """Start the first kubelet. Raises DraError if its checkpoint is damaged."""
         if self.remains.restore_checkpoint():
-            _log.info("the last agent ended within a fault: the checkpoint is put back", node=self.name)
+            _log.info("the last agent ended during a fault: restoring the checkpoint", node=self.name)
         self.kubelet = self.make(self)
         self.kubelets.append(self.kubelet)
         await self.kubelet.start()

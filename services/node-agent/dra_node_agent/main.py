@@ -145,7 +145,7 @@ def _check_drivers(args: argparse.Namespace) -> None:
     options = _options(args)
     chosen = _drivers(args)
     if _NO_DRIVER in chosen:
-        raise ValueError(f"--driver {_NO_DRIVER} stands alone")
+        raise ValueError(f"--driver {_NO_DRIVER} cannot be combined with other drivers")
     for text in chosen:
         find_driver(parse_placement(text, len(_node_names(args))).name, options)
 

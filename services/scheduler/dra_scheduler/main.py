@@ -38,8 +38,8 @@ def options() -> Options:
         const=True,
         default=None,
         type=boolean,
-        help="work only while holding the Lease kube-system/kube-scheduler, or the one that --config names; false: "
-        "do not, though --config says so",
+        help="schedule only while holding the Lease kube-system/kube-scheduler, or the one that --config names; "
+        "false: schedule without a Lease, even if --config requires one",
     )
     return made
 

@@ -187,8 +187,8 @@ async def test_custom_resources_are_restored_with_their_definition(client: httpx
 @each_case(
     ("body", "message"),
     [
-        (b"{}", "this is no snapshot: Object missing required field `snapshot`"),
-        (b"nonsense", "this is no snapshot: "),
+        (b"{}", "the body is not a snapshot: Object missing required field `snapshot`"),
+        (b"nonsense", "the body is not a snapshot: "),
         (
             b'{"snapshot":{"kubernetes":"1.20","revision":"1","time":""},"items":[]}',
             "the snapshot is of Kubernetes 1.20, this cluster is 1.37",

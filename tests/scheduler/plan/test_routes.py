@@ -88,7 +88,7 @@ async def _others(client: httpx.AsyncClient) -> JsonObject:
             {"key": "k", "effect": "Never"},
             "effect must be NoSchedule, PreferNoSchedule or NoExecute\n",
         ),
-        ("nodes", {"types": []}, "there are no types\n"),
+        ("nodes", {"types": []}, "no node types are given: name at least one in types\n"),
         ("change", {"remove": ["none"]}, 'there is no node "none"\n'),
         ("change", {"featureGates": "Nothing=true"}, "unrecognized feature gate: Nothing\n"),
         ("pack", {**_body(), "seconds": 0}, "seconds must be above 0 and at most 3600\n"),

@@ -182,7 +182,7 @@ class _Desk:
         number = _number_in_path(request)
         found = await self._cases.get(number)
         if found is None:
-            return _json({"message": f"there is no fault {number}, or it was long ago"}, 404)
+            return _json({"message": f"there is no fault {number}, or its result is no longer kept"}, 404)
         return _json(found, 200)
 
     async def _end(self, request: "Request") -> "Response":

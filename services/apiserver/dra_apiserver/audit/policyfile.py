@@ -57,7 +57,7 @@ def _policy(document: Any) -> Policy:
         _VERSION,
         "Policy",
     ):
-        raise ValueError(f"this is no Policy of {_VERSION}")
+        raise ValueError(f"the file is not a Policy of {_VERSION}")
     unknown = [*_check_fields(document, _POLICY, "")]
     rules = document.get("rules") or []
     errors = _check_stages(document.get("omitStages") or (), "omitStages")

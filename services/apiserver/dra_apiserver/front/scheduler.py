@@ -23,7 +23,7 @@ def scheduler(config: Config) -> Ask:
         path: str, params: Mapping[str, int], body: dict[str, Any] | None = None, media_type: str = JSON
     ) -> Any:
         if not config.scheduler_url:
-            raise HTTPException(503, "no scheduler is known: --scheduler-url names it")
+            raise HTTPException(503, "no scheduler is configured: set --scheduler-url")
         parts = path.split("/")
         if not {".", ".."}.isdisjoint(parts):
             raise HTTPException(404, f"there is no {path}")

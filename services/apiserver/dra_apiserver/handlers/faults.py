@@ -40,8 +40,8 @@ async def answer(register: Register, request: Request) -> None:
 
 async def _one(find: Callable[[int], Awaitable[object]], number: str) -> object:
     if not is_digits(number):
-        raise bad_request(f"{PATH}/{number}: faults have numbers")
+        raise bad_request(f"{PATH}/{number}: {number} is not the number of a fault")
     found = await find(integer(number))
     if found is None:
-        raise StatusError(404, "NotFound", f"there is no fault {number}, or it was long ago")
+        raise StatusError(404, "NotFound", f"there is no fault {number}, or its result is no longer kept")
     return found

@@ -144,7 +144,7 @@ def _read(api: Api, body: bytes) -> tuple[_About, dict[Resource, dict[str, bytes
         heads = [_head(item) for item in found.items]
         kinds = dict(_defined_kinds(heads, found.items))
     except msgspec.DecodeError as error:
-        raise bad_request(f"this is no snapshot: {error}") from None
+        raise bad_request(f"the body is not a snapshot: {error}") from None
     objects: dict[Resource, dict[str, bytes]] = {}
     for head, item in zip(heads, found.items, strict=True):
         resource = _resource(api, kinds, head)

@@ -206,7 +206,7 @@ async def _changes(api: Api, request: Request, target: Target) -> None:
     limit = _number(request, "limit") or _LIMIT
     if request.flag("net"):
         if "from" not in query:
-            raise bad_request("net compares two moments: say from which one")
+            raise bad_request("net compares two moments: set from to the first one")
         await _net(api, request, target, after, until)
         return
     order = query.get("order", "newest")

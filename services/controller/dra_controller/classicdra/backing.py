@@ -67,15 +67,15 @@ class Backing:
         if _in_use(existing):
             return own[CLASSIC_UID_ANNOTATION] == origin.metadata.uid
         await self.remove(existing)
-        raise Retry(f"{self._resource.kind} {existing.key} is made again")
+        raise Retry(f"{self._resource.kind} {existing.key} is being replaced")
 
     async def _create(self, origin: Object, made: dict[str, Any]) -> None:
         obj = msgspec.convert(made, self._resource.type)
         try:
             await self._client.create(self._resource, obj, origin.metadata.namespace or None)
         except AlreadyExists as error:
-            raise Retry(f"{self._resource.kind} {origin.key} came in between") from error
-        _log.info("made object of today", kind=self._resource.kind, object=origin.key)
+            raise Retry(f"{self._resource.kind} {origin.key} was created in the meantime") from error
+        _log.info("created the current object for a classic one", kind=self._resource.kind, object=origin.key)
 
     async def remove(self, existing: Object) -> None:
         """Delete a current object whose classic object is gone, or that belongs to another classic object."""
@@ -84,7 +84,9 @@ class Backing:
             await self._client.delete(self._resource, meta.name, meta.namespace or None, uid=meta.uid)
         except NotFound:
             return
-        _log.info("removed object of today", kind=self._resource.kind, object=existing.key)
+        _log.info(
+            "deleted the current object of a classic one", kind=self._resource.kind, object=existing.key
+        )
 
 
 def _in_use(obj: Object) -> bool:

@@ -274,7 +274,7 @@ class DeviceTaintEvictionController(Controller):
 
     def _report_cancelled(self, pod: PodRef) -> None:
         self._report(pod, "Cancelling deletion")
-        _log.info("pod may stay", pod=str(pod))
+        _log.info("eviction of a pod cancelled", pod=str(pod))
 
     def _report(self, pod: PodRef, message: str) -> None:
         involved = ObjectReference(

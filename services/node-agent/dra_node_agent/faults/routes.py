@@ -51,7 +51,7 @@ class FaultRoutes:
         number = request.path_params["number"]
         found = self._board.get(integer(number)) if is_digits(number) else None
         if found is None:
-            return _json({"message": f"there is no fault {number}, or it was long ago"}, 404)
+            return _json({"message": f"there is no fault {number}, or its result is no longer kept"}, 404)
         return _json(found, 200)
 
     async def _end(self, request: "Request") -> "Response":

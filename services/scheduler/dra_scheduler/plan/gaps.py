@@ -67,7 +67,7 @@ _SINGLE: Mapping[Resource[Any], tuple[str, str]] = {
         "they get no claims when they are made again",
     ),
     DEVICE_CLASSES: ("claims whose device class is missing", "their requests cannot be judged"),
-    NODES: ("pods on a node that is missing", "they count nowhere"),
+    NODES: ("pods on a node that is missing", "they are ignored"),
     PODS: ("claims reserved for pods that are missing", "their devices count as in use"),
     PERSISTENT_VOLUME_CLAIMS: ("pods whose volume claim is missing", "they cannot be placed"),
 }

@@ -87,7 +87,7 @@ class JsonDoor:
         """Return one trial for each variant and timeline. The trials run in this thread, one after the other."""
         names = [each.name or f"variant {number}" for number, each in enumerate(asked.variants, 1)]
         if len(set(names)) < len(names) or not names or not asked.draws:
-            raise ValueError("a sweep needs variants with names of their own, and draws")
+            raise ValueError("a sweep needs variants with unique names, and at least one entry in draws")
         timelines = [self.timeline(arrivals, asked.objects).timeline for arrivals in asked.draws]
         left_out = [name for each in asked.variants for name in Manifests.of(each.objects).left_out]
 

@@ -189,7 +189,7 @@ class Planner:
             PlanError: there are no types.
         """
         if not types:
-            raise PlanError("there are no types")
+            raise PlanError("no node types are given: name at least one in types")
         brought = [each for type_ in types for each in (*type_.node("new"), *type_.classes)]
         whole = self._objects.with_objects(brought)
         objects = self._objects.with_needs_of(whole)
@@ -247,7 +247,7 @@ class Planner:
             if number < 1:
                 raise PlanError(f"a set needs at least one device of class {name}")
         if not classes:
-            raise PlanError("a set needs device classes")
+            raise PlanError("no device class is named: a set needs at least one")
         scheduler = self._engine.at(self._objects).scheduler
         nodes = list(scheduler.cache.node_objects())
         return self._with_doubts(find_aligned(scheduler.manager, nodes, classes, attribute))

@@ -80,7 +80,7 @@ def load_past(engine: Engine, registry: Registry, file: Path, retention: Retenti
         _write(engine, loaded.changes(changes))
         _write(engine, loaded.power_cut(int(time.time() * 1000)))
     except (StopIteration, msgspec.DecodeError, KeyError, ValueError) as error:
-        raise CannotRun(f"{file} is no past of a cluster: {error!r}") from error
+        raise CannotRun(f"{file} is not the history of a cluster: {error!r}") from error
     finally:
         engine.close()
     return True

@@ -62,7 +62,7 @@ class ClusterPools:
             try:
                 await elector.run(lambda: self._publish(client, clock))
             except LeadershipLost as error:
-                _log.warning("pools are published elsewhere", driver=self._driver, error=str(error))
+                _log.warning("another process publishes the pools", driver=self._driver, error=str(error))
 
     async def _publish(self, client: Client, clock: Clock) -> None:
         publishers = PoolPublishers(

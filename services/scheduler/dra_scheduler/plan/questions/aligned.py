@@ -37,7 +37,9 @@ def _add_words(words: argparse.ArgumentParser) -> None:
         "classes", nargs="+", metavar="[COUNTx]CLASS", help="device classes, with how many of each"
     )
     words.add_argument(
-        "--attribute", default=_PCIE_ROOT, help=f"the attribute that they share ({_PCIE_ROOT})"
+        "--attribute",
+        default=_PCIE_ROOT,
+        help=f"the attribute whose value all devices of a set share ({_PCIE_ROOT})",
     )
 
 

@@ -59,7 +59,7 @@ def _add_words(words: argparse.ArgumentParser) -> None:
     words.add_argument("file", help="the timeline: CSV of start, end and shape, a dump, or a recorded watch")
     words.add_argument("--shapes", metavar="FILE", help="manifests of the pods that a CSV names")
     words.add_argument(
-        "--changes", type=Path, metavar="FILE", help="changes to try, each in addition to the last"
+        "--changes", type=Path, metavar="FILE", help="changes to try, each in addition to the previous ones"
     )
     words.add_argument(
         "--starved-after",

@@ -80,7 +80,7 @@ def _add_words(words: argparse.ArgumentParser) -> None:
         type=number(0.0, None, float),
         default=600.0,
         metavar="SECONDS",
-        help="pods that wait longer starve (600)",
+        help="seconds after which a waiting pod is listed as starved (600)",
     )
     # A sweep's file may describe all nodes.
     words.set_defaults(brings_nodes=True)

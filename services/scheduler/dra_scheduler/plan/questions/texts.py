@@ -69,7 +69,9 @@ def tabulate_places(caption: str, pods: Iterable[PodPlace]) -> Table:
 
 def add_namespace(words: argparse.ArgumentParser) -> None:
     """Add ``--namespace``."""
-    words.add_argument("--namespace", "-n", help="namespace of manifests that name none (default: default)")
+    words.add_argument(
+        "--namespace", "-n", help="namespace of objects that do not set one (default: default)"
+    )
 
 
 def add_seconds(words: argparse.ArgumentParser) -> None:

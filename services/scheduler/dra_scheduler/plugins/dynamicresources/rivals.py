@@ -77,7 +77,9 @@ class Rivals:
             rival = self._manager.rival(claim.key)
             if rival is None:
                 continue
-            _log.info("another scheduler was first, giving back", claim=claim.key, rival=rival)
+            _log.info(
+                "another scheduler allocated the devices first, deallocating", claim=claim.key, rival=rival
+            )
             try:
                 memory.claims[index] = await self._give_back(claim, pod, restoring)
             except StoreError as failure:

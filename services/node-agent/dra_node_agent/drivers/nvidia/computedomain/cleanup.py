@@ -56,12 +56,14 @@ class StaleClaims:
                     _log.info("unprepared a stale claim", claim=str(claim))
             except _PASSING as error:
                 _log.warning(
-                    "a claim that may be stale is looked at later", claim=str(claim), error=str(error)
+                    "cannot clean up a claim that may be stale, trying again later",
+                    claim=str(claim),
+                    error=str(error),
                 )
         try:
             count = await self._attempts.forget_aborted()
         except _PASSING as error:
-            _log.warning("claims that were given up are forgotten later", error=str(error))
+            _log.warning("cannot forget aborted claims, trying again later", error=str(error))
             return
         if count:
             _log.info("forgot claims that were given up", claims=count)

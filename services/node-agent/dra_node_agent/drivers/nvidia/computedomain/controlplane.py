@@ -121,4 +121,4 @@ class ControlPlane:
                 )
                 await elector.run(controller.run)
             except LeadershipLost as error:
-                _log.warning("the controller works elsewhere", error=str(error))
+                _log.warning("another process runs the compute domain controller", error=str(error))

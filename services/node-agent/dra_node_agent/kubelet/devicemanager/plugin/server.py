@@ -213,7 +213,7 @@ def _clean(directory: Path) -> None:
         try:
             path.unlink()
         except OSError as error:
-            _log.error("file of the last life can't be removed", path=str(path), error=str(error))
+            _log.error("a file of the previous kubelet can't be removed", path=str(path), error=str(error))
 
 
 def _sockets(directory: Path) -> Iterator[Path]:
