@@ -65,7 +65,7 @@ async def test_large_writes_are_sent_at_once_instead_of_buffered() -> None:
     assert socket.written == [[b"head", bytes(1 << 17)]]
 
 
-async def test_close_sends_buffered_data() -> None:
+async def test_closing_a_connection_sends_buffered_data() -> None:
     socket = Socket()
     transport = JoiningTransport(socket, asyncio.get_running_loop())
     transport.write(b"last")

@@ -241,7 +241,9 @@ def test_wait_returns_when_the_condition_is_met(dralab: Command) -> None:
     assert "say which to wait for" in dralab("wait", "--for=delete", "pods", code=2)
 
 
-def test_wait_observes_later_changes(dralab: Command, tmp_path: Path) -> None:
+def test_the_wait_command_observes_objects_that_are_created_or_deleted_later(
+    dralab: Command, tmp_path: Path
+) -> None:
     """It waits for objects that do not exist yet, and observes deletions."""
     cluster, url = dralab._cluster, dralab._cluster.url
     words = ["wait", "--server", url, "--timeout=1m", "configmap/late"]
@@ -353,7 +355,7 @@ def test_errors_in_a_manifest_name_the_file_and_the_line(dralab: Command, tmp_pa
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_includes_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shell_completion_includes_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["completion", shell])
     script = capsys.readouterr().out
@@ -397,7 +399,7 @@ def test_history_shows_changes_of_a_device(dralab: Command) -> None:
     assert "say which device" in dralab("history", "device/x", code=2)
 
 
-def test_history_compares_two_revisions(dralab: Command) -> None:
+def test_the_history_command_compares_two_revisions(dralab: Command) -> None:
     before = _revision(dralab, "node", "node-1")
     dralab._cluster.apply(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"x": "1"}}

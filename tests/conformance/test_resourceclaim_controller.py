@@ -111,7 +111,7 @@ def _cases(test: str) -> list[Any]:
 
 
 @each_case("case", _cases("TestSyncHandler"))
-async def test_sync_agrees_with_upstream(case: JsonObject) -> None:
+async def test_the_result_of_syncing_a_key_agrees_with_upstream(case: JsonObject) -> None:
     world = _World(case["features"])
     for field in ("pods", "podGroups", "claims", "templates", "podsNotInInformer", "claimsOnlyInCache"):
         for obj in case[field] or []:

@@ -186,7 +186,7 @@ def test_pod_level_requests_are_checked_as_upstream(case: JsonObject) -> None:
 
 
 @_of("Test_computesScore")
-def test_scores_agree_with_upstream(case: JsonObject) -> None:
+def test_node_scores_agree_with_upstream(case: JsonObject) -> None:
     claims = [decode(RESOURCE_CLAIMS, claim) for claim in case["input"]["claims"]]
     allocations = [_allocation(value) for value in case["input"]["allocationResults"] or ()]
     if case["actual"]["error"] != "<nil>":

@@ -214,7 +214,7 @@ def _check_request(case: JsonObject) -> None:
         assert _comparable(ours["object"]) == theirs
 
 
-def test_warnings_agree_with_upstream() -> None:
+def test_warnings_about_objects_agree_with_upstream() -> None:
     cases = load_vectors("validation_strategy_resourceslice.json.gz")
     named = ((f"{case['operation']}/{case['name']}", case) for case in cases if "expectWarnings" in case)
     check_all(named, _check_warnings)

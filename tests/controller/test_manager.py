@@ -49,7 +49,7 @@ async def test_controllers_of_disabled_features_do_not_run(cluster: Cluster) -> 
         assert name in manager.controllers
 
 
-async def test_metrics_have_upstream_names(cluster: Cluster) -> None:
+async def test_metrics_of_controllers_have_upstream_names(cluster: Cluster) -> None:
     async with controllers(cluster):
         text = prometheus_client.generate_latest().decode()
     for name in (

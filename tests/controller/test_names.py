@@ -26,11 +26,11 @@ def test_controllers_are_selected_by_name_star_and_minus(asked: list[str], chose
 
 
 @pytest.mark.parametrize("name", ["podgc", "garbagecollector", "resource-claim-controller", "nodelifecycle"])
-def test_old_names_of_controllers_are_accepted(name: str) -> None:
+def test_former_names_of_controllers_are_accepted(name: str) -> None:
     assert canonical_name(name) in CONTROLLERS
 
 
-def test_unknown_names_are_rejected() -> None:
+def test_unknown_controller_names_are_rejected() -> None:
     with pytest.raises(ValueError, match='"nonsense" is not in the list of known controllers'):
         select(["*", "-nonsense"], _SOME)
 

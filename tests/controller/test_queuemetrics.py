@@ -6,7 +6,7 @@ from dra_shared.clock import FakeClock
 from prometheus_client import CollectorRegistry
 
 
-async def test_each_queue_has_its_own_series() -> None:
+async def test_each_work_queue_has_its_own_metric_series() -> None:
     clock, registry = FakeClock(), CollectorRegistry()
     first: WorkQueue[str] = WorkQueue(clock)
     second: WorkQueue[str] = WorkQueue(clock)
@@ -30,7 +30,7 @@ async def test_each_queue_has_its_own_series() -> None:
     assert value("workqueue_depth", "second") == 0
 
 
-async def test_unfinished_work_is_measured() -> None:
+async def test_the_duration_of_unfinished_work_is_a_metric() -> None:
     clock, registry = FakeClock(), CollectorRegistry()
     queue: WorkQueue[str] = WorkQueue(clock)
     measure_queue(registry, "q", queue)

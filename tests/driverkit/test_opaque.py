@@ -128,7 +128,7 @@ def test_an_invalid_configuration_is_an_error(parameters: object, message: str) 
         _brightness(opaque(parameters, driver="d.example.com"))
 
 
-def test_a_driver_without_configurations_rejects_them() -> None:
+def test_a_driver_that_defines_no_configuration_kinds_rejects_configurations() -> None:
     wanted = claim("u", "dongle-0", driver="d", configs=(opaque({}, driver="d"),))
     assert wanted.status.allocation is not None
     plain: Configs[_Light] = Configs("d", "", {}, default=_Light())

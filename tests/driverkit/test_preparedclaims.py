@@ -46,7 +46,7 @@ def test_claims_are_unchanged_if_the_disk_is_full(tmp_path: Path) -> None:
     assert claims.claims() == {"a": "ready"}
 
 
-def test_damaged_checkpoint_is_named(tmp_path: Path) -> None:
+def test_the_error_for_a_damaged_checkpoint_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "checkpoint").write_text("{")
     with pytest.raises(CheckpointError, match=f"^{tmp_path}/checkpoint: checkpoint is corrupted$"):
         _claims(tmp_path).claims()

@@ -52,7 +52,7 @@ def test_a_driver_starts_with_environment_variables_instead_of_options(kubeconfi
     assert str(surroundings.directories.cdi) == "/etc/cdi"
 
 
-def test_options_override_the_environment(kubeconfig: str) -> None:
+def test_command_line_options_override_environment_variables(kubeconfig: str) -> None:
     found = []
 
     async def main(surroundings: Surroundings) -> None:
@@ -89,7 +89,9 @@ def test_a_missing_service_account_in_a_pod_is_reported(tmp_path: Path) -> None:
         in_cluster(tmp_path, {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"})
 
 
-async def test_the_token_of_the_pod_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_service_account_token_file_is_read_again_after_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "token"
     file.write_text("first\n")
     clock = FakeClock()

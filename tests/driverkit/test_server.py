@@ -192,7 +192,7 @@ async def test_calls_of_two_instances_are_serialized(root: Path, api: FakeApi) -
     assert busy.most == 1
 
 
-async def test_the_server_supports_v1beta1(channel: aio.Channel) -> None:
+async def test_the_driver_server_also_serves_v1beta1_of_the_dra_service(channel: aio.Channel) -> None:
     stub = rpc.stub(dra_v1beta1_pb2, "DRAPlugin", channel)
     request = dra_v1beta1_pb2.NodePrepareResourcesRequest(claims=_claims(dra_v1beta1_pb2, "good"))
     answer = await stub.NodePrepareResources(request)

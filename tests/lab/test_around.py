@@ -13,7 +13,7 @@ def _run(*words: str) -> object:
     return ended.value.code
 
 
-def test_run_requires_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_run_command_requires_a_command_to_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("--nodes", "1") == 2
     assert capsys.readouterr().err == "dralab: say what to run: dralab run [OPTIONS] -- COMMAND\n"
 

@@ -121,7 +121,7 @@ def test_speed_and_grace_are_passed_to_the_services(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("relaxed", [True, False])
-def test_the_relaxed_option_applies_to_checkpoints_too(tmp_path: Path, relaxed: bool) -> None:
+def test_the_relaxed_option_also_applies_to_checkpoints_of_node_agents(tmp_path: Path, relaxed: bool) -> None:
     made = _specs(tmp_path, ClusterOptions(nodes=1, port=0, relaxed=relaxed))
     with contextlib.ExitStack() as stack:
         specs = made.all(stack, "http://127.0.0.1:1")

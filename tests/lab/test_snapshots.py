@@ -72,7 +72,9 @@ def test_a_snapshot_is_deleted_by_its_name(tmp_path: Path) -> None:
         (["list", "a"], "dralab snapshot list takes no name"),
     ],
 )
-def test_invalid_arguments_are_rejected(tmp_path: Path, words: list[str], message: str) -> None:
+def test_invalid_arguments_of_the_snapshot_command_are_rejected(
+    tmp_path: Path, words: list[str], message: str
+) -> None:
     _write(tmp_path, "a")
     with pytest.raises(UserError, match=message):
         commandline.run("snapshot", [*words, "--data", str(tmp_path)])

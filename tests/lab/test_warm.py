@@ -108,7 +108,7 @@ def test_the_command_has_the_exit_code_of_what_it_runs() -> None:
     assert result.returncode == 7
 
 
-def test_warm_requires_a_command() -> None:
+def test_the_warm_command_requires_a_command_to_run() -> None:
     from dra_cli.commandline import parser
 
     with pytest.raises(UserError, match="say what to run"):

@@ -33,7 +33,7 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["--feature-gates", "DRADeviceTaints"], "missing bool value for DRADeviceTaints"),
     ],
 )
-def test_invalid_options_are_reported(
+def test_invalid_options_of_the_node_agent_are_reported(
     arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["dralab-node-agent", *arguments])

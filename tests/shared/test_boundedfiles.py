@@ -15,7 +15,7 @@ def test_device_files_are_rejected(device: str) -> None:
         read_file(device)
 
 
-def test_folders_are_rejected(tmp_path: Path) -> None:
+def test_a_folder_in_place_of_a_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="it is a folder"):
         read_file(tmp_path)
 

@@ -41,7 +41,7 @@ def test_invalid_durations_have_the_error_messages_of_go(text: str, message: str
         parse(text)
 
 
-def test_durations_are_ordered() -> None:
+def test_durations_are_compared_by_length() -> None:
     assert seconds(1) > Duration(999_999_999)
     assert not Duration()
 

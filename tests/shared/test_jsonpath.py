@@ -51,7 +51,7 @@ _LIST = {
         ("{.spec}", []),
     ],
 )
-def test_a_path_returns_values(expression: str, found: list[Any]) -> None:
+def test_a_jsonpath_returns_the_selected_values(expression: str, found: list[Any]) -> None:
     assert path(expression).values(_POD) == found
 
 

@@ -102,7 +102,7 @@ def test_sums_keep_the_format_of_the_left() -> None:
     assert str(Quantity.parse("2").mul(3)) == "6"
 
 
-def test_values_are_rounded_up() -> None:
+def test_integer_values_of_quantities_are_rounded_up() -> None:
     assert Quantity.parse("1.5").value() == 2
     assert Quantity.parse("-1.5").value() == -2
     assert Quantity.parse("1500m").milli_value() == 1500

@@ -28,6 +28,6 @@ def test_retentions_are_parsed_in_every_form(
 
 
 @each_case("text", ["", "none", "5", "24h,24h", "1Gi,1Gi", "all,24h", "1Ki", "-5m"])
-def test_other_texts_are_rejected(text: str) -> None:
+def test_invalid_texts_for_the_history_option_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"not a history|too little"):
         parse_retention(text)

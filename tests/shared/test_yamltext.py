@@ -129,7 +129,7 @@ def test_lines_of_repeated_keys_are_found_in_aliased_values_too() -> None:
     assert isinstance(read.value["b"], RepeatedKeys)
 
 
-def test_documents_are_read_one_by_one() -> None:
+def test_yaml_documents_of_a_file_are_read_one_by_one() -> None:
     documents = load_all(b"a: 1\n---\n---\n[")
     assert next(documents).value == {"a": 1}
     assert next(documents).value is None

@@ -61,7 +61,9 @@ def test_failed_benchmark_ends_the_comparison_with_its_output(tree: Path) -> Non
         benchcompare.main(["--base", "HEAD", "scheduling"], tree)
 
 
-def test_comparison_needs_a_benchmark(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_comparing_revisions_requires_the_name_of_a_benchmark(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
         benchcompare.main(["--base", "HEAD"], tree)
     assert "name a benchmark" in capsys.readouterr().err

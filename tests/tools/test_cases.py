@@ -23,7 +23,7 @@ def test_all_failed_cases_are_named() -> None:
     assert "ZeroDivisionError: integer division or modulo by zero" in message
 
 
-def test_passing_cases_pass() -> None:
+def test_a_table_whose_cases_all_pass_passes() -> None:
     check_all([("two", 2), ("three", 3)], _small)
 
 

@@ -98,7 +98,7 @@ def test_long_line_after_a_code_block_is_found() -> None:
         'Revert "apiserver: end watches"',
     ],
 )
-def test_imperative_title_is_accepted(title: str) -> None:
+def test_an_imperative_commit_title_is_accepted(title: str) -> None:
     assert check_title(title) is None
 
 
@@ -117,7 +117,7 @@ def test_imperative_title_is_accepted(title: str) -> None:
         f"cli: add {'x' * 70}",
     ],
 )
-def test_other_title_is_rejected(title: str) -> None:
+def test_a_commit_title_that_is_not_imperative_is_rejected(title: str) -> None:
     assert check_title(title)
 
 

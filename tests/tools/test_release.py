@@ -68,7 +68,7 @@ def test_a_version_without_a_dated_section_is_rejected(repository: Path, heading
     assert problem == "CHANGELOG.md has no section `## [0.2.0] - YYYY-MM-DD` with text"
 
 
-def test_unreleased_lines_are_rejected(repository: Path) -> None:
+def test_a_changelog_with_unreleased_lines_is_rejected(repository: Path) -> None:
     _commit(repository, CHANGELOG_md=_CHANGELOG.replace("[Unreleased]\n", "[Unreleased]\n\n- b\n"))
     (problem,) = find_problems(repository, "0.2.0")
     assert problem.endswith("move its lines to 0.2.0")

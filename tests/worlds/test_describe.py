@@ -99,7 +99,7 @@ def test_world_of_equal_nodes_can_be_empty() -> None:
         ("types:\n- {name: a, price: 1}\n", False),
     ],
 )
-def test_fleets_file_is_recognized(tmp_path: Path, text: str, expected: bool) -> None:
+def test_a_file_that_describes_a_fleet_is_recognized(tmp_path: Path, text: str, expected: bool) -> None:
     file = tmp_path / "fleet.yaml"
     file.write_text(text)
     assert is_fleet(str(file)) is expected

@@ -71,7 +71,7 @@ def test_anonymized_names_keep_the_answers(
     assert "fits" in capsys.readouterr().out
 
 
-def test_described_nodes_are_exported(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nodes_described_by_options_are_exported(capsys: pytest.CaptureFixture[str]) -> None:
     exported = _export(capsys, "--nodes", "1", "--gpus", "1xH100-SXM5-80GB")
     kinds = [item["kind"] for item in exported["items"]]
     assert kinds[0] == "Node"

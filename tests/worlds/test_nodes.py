@@ -194,7 +194,9 @@ def test_topology_constraints_between_pods_are_respected(
         ([{"name": "a", "price": 1, "from": "none.json"}], "no such file"),
     ],
 )
-def test_invalid_catalogs_are_rejected(types: list[JsonObject], message: str, tmp_path: Path) -> None:
+def test_invalid_node_type_catalogs_are_rejected(
+    types: list[JsonObject], message: str, tmp_path: Path
+) -> None:
     file = _catalog(tmp_path / "types.json", *types)
     with pytest.raises(UserError, match=message):
         run("plan", ["nodes", "--catalog", file, "--nodes", "0"])

@@ -134,7 +134,7 @@ def test_the_answer_of_plan_fit_is_printed_as_text(
     assert "pod default/p-3: pending: unschedulable" in lines
 
 
-def test_invalid_options_are_rejected(tmp_path: Path, dump: str) -> None:
+def test_invalid_options_of_plan_are_rejected(tmp_path: Path, dump: str) -> None:
     file = _manifest(tmp_path, _template())
     with pytest.raises(UserError, match="choose one"):
         run("plan", ["fit", file, "--from", dump, "--nodes", "2"])

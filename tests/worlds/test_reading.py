@@ -97,7 +97,7 @@ def test_objects_between_logs_are_read(tmp_path: Path) -> None:
     _check(_read(path))
 
 
-def test_archives_are_read(tmp_path: Path) -> None:
+def test_tar_and_zip_archives_are_read(tmp_path: Path) -> None:
     text = json.dumps(_list(*cluster())).encode()
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("must-gather/all.json", text)

@@ -42,7 +42,7 @@ def _pod(*templates: str, made: tuple[str, ...] = ()) -> dict[str, Any]:
     return {"spec": {"resourceClaims": claims}, "status": {"resourceClaimStatuses": statuses}}
 
 
-async def test_missing_templates_are_named() -> None:
+async def test_missing_claim_templates_are_named() -> None:
     templates = "/apis/resource.k8s.io/v1/namespaces/space/resourceclaimtemplates"
     api = _Api(
         {f"{_NAMESPACE}/pods/p": _pod("there", "gone", "old", made=("old",)), f"{templates}/there": {"a": 1}}

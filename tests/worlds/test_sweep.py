@@ -165,7 +165,7 @@ def test_recorded_arrivals_are_drawn_from_the_record(tmp_path: Path) -> None:
         ({"hours": 1, "pods": [{}]}, r"pods\[0\]: must have shape, perHour and minutes"),
     ],
 )
-def test_malformed_arrivals_are_refused(tmp_path: Path, arrivals: Any, message: str) -> None:
+def test_malformed_arrivals_of_a_sweep_are_rejected(tmp_path: Path, arrivals: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
         Draws(arrivals, Objects(), tmp_path, "here").draw(0)
 
@@ -277,7 +277,9 @@ def _sweep(
     return list(run_sweep(SweepFile(path, 1, "", record), 600.0, planner, Settings()).outcomes)
 
 
-def test_recorded_trials_are_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trials_that_are_in_the_record_are_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, record = _write(tmp_path, vary={"pools.large.count": [1, 2]}), tmp_path / "record"
     first = _sweep(path, record)
     # A run that was killed leaves an incomplete line.

@@ -106,7 +106,7 @@ async def test_unknown_attributes_are_reported_as_evaluation_errors(
         ),
     ],
 )
-async def test_invalid_selectors_are_rejected(
+async def test_access_reviews_with_invalid_selectors_are_rejected(
     attributes: JsonObject, expected: str, client: httpx.AsyncClient
 ) -> None:
     refused = await _review_access(client, **attributes)

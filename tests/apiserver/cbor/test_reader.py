@@ -61,7 +61,7 @@ _PRIMITIVE = _NOT_ACCEPTED.format("primitives")
         (b"\x81" * 20_000 + b"\x01", "cbor: exceeded max nested level 10000"),
     ],
 )
-def test_ill_formed_items_are_rejected(data: bytes, message: str) -> None:
+def test_ill_formed_cbor_items_are_rejected(data: bytes, message: str) -> None:
     with pytest.raises(cbor.IllFormed) as refused:
         cbor.decode(data)
     assert str(refused.value) == message
@@ -87,7 +87,7 @@ def test_ill_formed_items_are_rejected(data: bytes, message: str) -> None:
                        'cannot parse "a" as "2006"'),
     ],
 )  # fmt: skip
-def test_unsupported_items_are_rejected(data: bytes, message: str) -> None:
+def test_unsupported_cbor_items_are_rejected(data: bytes, message: str) -> None:
     with pytest.raises(cbor.CborError) as refused:
         cbor.decode(data)
     assert (type(refused.value), str(refused.value)) == (cbor.CborError, message)

@@ -56,7 +56,7 @@ def test_the_error_of_a_duplicate_key_shows_the_item_in_gos_field_order() -> Non
     assert texts(POOLS, request(conditions=[CONDITION, CONDITION])) == []
 
 
-def test_unchanged_values_are_not_validated_again() -> None:
+def test_values_that_an_update_does_not_change_are_not_validated_by_declared_rules() -> None:
     old = request(poolCount=-1)
     new = copy.deepcopy(old)
     new["status"]["pools"][0]["driver"] = "no driver"

@@ -35,18 +35,18 @@ def test_core_resources_equal_the_recorded_ones() -> None:
     assert by_name(made) == by_name(expected)
 
 
-def test_groups_equal_the_recorded_ones() -> None:
+def test_api_groups_in_discovery_equal_the_recorded_ones() -> None:
     assert DISCOVERY.groups() == load_recorded("apis")
     assert DISCOVERY.group("resource.k8s.io") == load_recorded("apis__resource.k8s.io")
     assert DISCOVERY.group("nosuch.example.com") is None
 
 
-def test_core_versions_equal_the_recorded_ones() -> None:
+def test_versions_of_the_core_group_in_discovery_equal_the_recorded_ones() -> None:
     expected = load_recorded("api")
     assert DISCOVERY.api_versions(expected["serverAddressByClientCIDRs"][0]["serverAddress"]) == expected
 
 
-def test_aggregated_documents_equal_the_recorded_ones() -> None:
+def test_aggregated_discovery_documents_equal_the_recorded_ones() -> None:
     assert DISCOVERY.build_aggregated(core=False) == load_recorded("aggregated_v2")
     core = DISCOVERY.build_aggregated(core=True)
     assert core["items"][0]["metadata"] == {}

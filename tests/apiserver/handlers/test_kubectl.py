@@ -149,7 +149,7 @@ async def test_system_namespaces_cannot_be_deleted(client: httpx.AsyncClient, na
     assert (answer.status_code, answer.json()["message"]) == (403, text)
 
 
-async def test_replacing_a_missing_member_adds_it(client: httpx.AsyncClient) -> None:
+async def test_a_json_patch_that_replaces_a_missing_member_adds_it(client: httpx.AsyncClient) -> None:
     path = f"/api/v1/{DEFAULT}/configmaps"
     await client.post(path, json={"metadata": {"name": "c"}, "data": {"a": "b"}})
     patch = [

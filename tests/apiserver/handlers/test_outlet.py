@@ -139,6 +139,8 @@ async def test_the_timeout_ends_a_websocket_watch(server: ApiServer) -> None:
         ("Connection", "keep-alive", 200),
     ],
 )
-async def test_invalid_handshakes_are_rejected(server: ApiServer, header: str, value: str, code: int) -> None:
+async def test_invalid_websocket_handshakes_are_rejected(
+    server: ApiServer, header: str, value: str, code: int
+) -> None:
     async with _socket(server, "", **{header: value}) as client:
         assert (await client.head()).startswith(f"HTTP/1.1 {code} ")

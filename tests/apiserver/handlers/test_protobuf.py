@@ -61,7 +61,7 @@ async def test_metadata_alone_is_available_in_protobuf(client: httpx.AsyncClient
     assert [item["metadata"]["name"] for item in found["items"]] == ["a"]
 
 
-async def test_failures_are_in_protobuf(client: httpx.AsyncClient) -> None:
+async def test_error_statuses_are_in_protobuf(client: httpx.AsyncClient) -> None:
     missing = await client.get(f"{MAPS}/missing", headers=CLIENT_GO)
     _, _, status = _read(missing, f"{META}.Status")
     assert (missing.status_code, status["reason"], status["details"]["name"]) == (404, "NotFound", "missing")
@@ -133,7 +133,7 @@ async def test_a_custom_resource_is_returned_as_json(client: httpx.AsyncClient) 
     assert (alone.status_code, _read(alone, f"{META}.Status")[2]["message"]) == (406, message)
 
 
-async def test_reviews_are_in_protobuf(client: httpx.AsyncClient) -> None:
+async def test_access_and_token_reviews_are_in_protobuf(client: httpx.AsyncClient) -> None:
     review = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     answer = await client.post(path, json=review, headers=CLIENT_GO)

@@ -332,7 +332,7 @@ async def test_errors_of_the_kubelet_are_reported_as_upstream_does(
     assert (answer.status_code, answer.json()["reason"], answer.json()["message"]) == (code, reason, message)
 
 
-async def test_large_bodies_are_refused(client: httpx.AsyncClient) -> None:
+async def test_too_large_request_bodies_are_rejected(client: httpx.AsyncClient) -> None:
     answer = await client.post(CONFIGMAPS, json=configmap("a", x="y" * (3 << 20)))
     assert (answer.status_code, answer.json()["reason"]) == (413, "RequestEntityTooLarge")
     assert (await client.get("/readyz")).status_code == 200

@@ -77,7 +77,7 @@ async def test_a_status_update_cannot_approve(client: httpx.AsyncClient) -> None
         ),
     ],
 )
-async def test_invalid_requests_are_rejected(
+async def test_invalid_certificate_signing_requests_are_rejected(
     client: httpx.AsyncClient, spec: dict[str, Any], field: str, message: str
 ) -> None:
     causes = (await client.post(REQUESTS, json=request(**spec))).json()["details"]["causes"]

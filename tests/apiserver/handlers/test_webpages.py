@@ -60,7 +60,9 @@ async def test_the_method_trace_is_rejected(client: httpx.AsyncClient, path: str
 
 @each_case("path", ["/api", "/api/v1", "/apis/apiregistration.k8s.io", "/apis/apps/v1", "/version"])
 @each_case("method", ["POST", "DELETE", "OPTIONS", "PROPFIND"])
-async def test_discovery_is_read_only(client: httpx.AsyncClient, method: str, path: str) -> None:
+async def test_discovery_rejects_methods_that_write(
+    client: httpx.AsyncClient, method: str, path: str
+) -> None:
     response = await client.request(method, path)
     assert (response.status_code, response.json()["reason"]) == (405, "MethodNotAllowed")
 

@@ -157,7 +157,7 @@ async def test_unknown_nodes_and_pods_are_not_found(
         ("GET", "nodes?watch=true"),
     ],
 )
-async def test_metrics_are_read_only(
+async def test_requests_that_would_write_metrics_are_rejected(
     client: httpx.AsyncClient, kubelet: _Kubelet, method: str, path: str
 ) -> None:
     assert (await client.request(method, f"{_BASE}/{path}")).status_code == 405

@@ -26,7 +26,7 @@ async def _times(scraper: Scraper, clock: FakeClock, seconds: float = 1.0) -> tu
     return None if pair is None else (pair.before.node.at, pair.last.node.at)
 
 
-async def test_the_first_request_takes_two_samples_and_later_ones_one() -> None:
+async def test_the_first_request_scrapes_kubelets_twice_and_later_requests_once() -> None:
     clock = FakeClock()
     kubelets = _Kubelets(clock)
     scraper = Scraper(clock, kubelets.sample)

@@ -146,7 +146,7 @@ def test_an_update_of_an_object_without_managed_fields_adds_none() -> None:
     assert "managedFields" not in write(MAPS, live, "editor", data={"x": "2"})["metadata"]
 
 
-def test_applying_again_changes_nothing() -> None:
+def test_applying_the_same_configuration_again_changes_nothing() -> None:
     config = {"metadata": {"name": "m"}, "data": {"x": "1"}}
     first = apply(MAPS, None, config)
     again = apply(MAPS, first, config, now="2026-11-20T15:00:09Z")
@@ -246,7 +246,7 @@ def test_the_status_endpoint_owns_no_spec() -> None:
         ({"metadata": {"name": "p", "managedFields": []}}, "metadata.managedFields must be nil"),
     ],
 )
-def test_malformed_configurations_are_refused(config: JsonObject, message: str) -> None:
+def test_malformed_apply_configurations_are_rejected(config: JsonObject, message: str) -> None:
     with pytest.raises(PatchError) as caught:
         apply(PODS, None, {"metadata": {"name": "p"}, **config})
     assert message in str(caught.value)

@@ -89,7 +89,7 @@ def test_values_of_a_patch_are_copied() -> None:
     assert value == {"x": 1}
 
 
-def test_repeated_copies_are_limited() -> None:
+def test_repeated_copy_operations_are_limited_in_size() -> None:
     doubling = [{"op": "copy", "from": "/a", "path": f"/a/{number}"} for number in range(40)]
     with pytest.raises(
         OperationFailed, match=r"accumulated size increase of copy is [0-9]+, exceeding the limit 3145728"

@@ -38,12 +38,12 @@ def test_items_are_merged_by_key_and_others_are_kept() -> None:
     assert [one["image"] for one in made["spec"]["containers"]] == ["a:1", "b:2"]
 
 
-def test_new_items_come_first_as_upstream_orders_them() -> None:
+def test_new_list_items_precede_existing_ones_as_in_upstream() -> None:
     made = apply_patch(POD, {"spec": {"containers": [{"name": "c", "image": "c:1"}]}})
     assert [one["name"] for one in made["spec"]["containers"]] == ["c", "a", "b"]
 
 
-def test_nested_lists_merge_too() -> None:
+def test_nested_lists_are_merged_by_key() -> None:
     env = [{"name": "F", "value": "2"}, {"name": "E", "value": "3"}]
     made = apply_patch(POD, {"spec": {"containers": [{"name": "a", "env": env}]}})
     assert made["spec"]["containers"][0]["env"] == env
@@ -173,14 +173,14 @@ def test_the_patched_object_is_not_modified() -> None:
         ),
     ],
 )
-def test_bad_patches_are_refused(patch: JsonObject, code: int, message: str) -> None:
+def test_invalid_strategic_patches_are_rejected(patch: JsonObject, code: int, message: str) -> None:
     with pytest.raises(PatchError) as caught:
         apply_patch(POD, patch)
     assert message in str(caught.value)
     assert caught.value.code == code
 
 
-def test_deep_patches_are_refused() -> None:
+def test_too_deeply_nested_patches_are_rejected() -> None:
     kind = REGISTRY.get("", "pods")
     assert kind is not None
     body = b'{"spec":' * 1500 + b"null" + b"}" * 1500

@@ -133,7 +133,7 @@ def test_colons_in_strings_are_not_reported_as_duplicate_fields() -> None:
         ),
     ],
 )
-def test_wrong_types_are_named_as_go_names_them(pod: JsonObject, problem: str) -> None:
+def test_errors_about_wrong_types_have_the_type_names_of_go(pod: JsonObject, problem: str) -> None:
     with pytest.raises(schema.DecodeError) as caught:
         decode_pod(orjson.dumps(pod))
     assert str(caught.value) == f'Pod in version "v1" cannot be handled as a Pod: {problem}'
@@ -154,7 +154,7 @@ def test_nulls_and_zero_values_are_left_out() -> None:
     assert decode_pod(body).obj["spec"] == {}
 
 
-def test_yaml_reads_as_kubernetes_reads_it() -> None:
+def test_yaml_is_parsed_as_in_kubernetes() -> None:
     text = (
         b"kind: Pod\napiVersion: v1\nmetadata:\n  name: a\n  annotations: {when: 2026-01-01, t: '1:30'}\n"
         b"spec:\n  hostNetwork: yes\n  terminationGracePeriodSeconds: 010\n"
@@ -191,11 +191,11 @@ def test_malformed_yaml_is_refused() -> None:
         (b'{"a":"\\q"}', "invalid character 'q' in string escape code"),
     ],
 )
-def test_syntax_errors_equal_gos(text: bytes, message: str) -> None:
+def test_json_syntax_errors_equal_those_of_go(text: bytes, message: str) -> None:
     assert syntax_error(text) == message
 
 
-def test_lone_surrogates_are_replaced() -> None:
+def test_lone_surrogates_in_json_strings_are_replaced() -> None:
     made = decode_pod(b'{"metadata":{"name":"a","annotations":{"k":"\\ud800x"}}}').obj
     assert orjson.dumps(made)
 
@@ -206,7 +206,7 @@ def test_a_json_body_nested_100000_levels_deep_is_rejected() -> None:
         decode_pod(body)
 
 
-def test_deep_schemas_are_refused() -> None:
+def test_too_deeply_nested_custom_schemas_are_rejected() -> None:
     depth = 330
     nested = b'{"properties":{"a":' * depth + b"{}" + b"}}" * depth
     body = b'{"spec":{"versions":[{"schema":{"openAPIV3Schema":' + nested + b"}}]}}"

@@ -102,7 +102,7 @@ def test_options_can_be_in_protobuf() -> None:
     assert decoded.obj["gracePeriodSeconds"] == 5
 
 
-def test_unknown_fields_are_skipped() -> None:
+def test_unknown_protobuf_fields_are_skipped() -> None:
     assert read_message("io.k8s.api.core.v1.ObjectReference", field(99, "x") + field(1, "Pod")) == {
         "kind": "Pod"
     }
@@ -128,7 +128,7 @@ def test_unknown_fixed_width_numbers_are_skipped() -> None:
         request("a/b/c", "Pod", b""),
     ],
 )
-def test_malformed_messages_are_refused(body: bytes) -> None:
+def test_malformed_protobuf_messages_are_rejected(body: bytes) -> None:
     with pytest.raises(schema.DecodeError) as caught:
         schema.decode(REGISTRY, kind_of("", "pods"), "v1", body, PROTOBUF)
     assert caught.value.code == 400

@@ -88,7 +88,7 @@ async def test_changes_are_returned_in_pages(open_store: Callable[[], Store]) ->
         assert await find_revisions(after=revisions[1], until=revisions[4]) == revisions[2:5]
 
 
-async def test_a_time_is_mapped_to_the_last_revision_before_it(
+async def test_a_time_is_mapped_to_the_last_revision_before_that_time(
     open_store: Callable[[], Store], clock: FakeClock
 ) -> None:
     async with open_store() as store:

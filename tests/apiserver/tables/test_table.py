@@ -303,7 +303,7 @@ def test_ages_are_shown_with_at_most_two_units(duration: timedelta, text: str) -
     assert human_duration(duration.total_seconds()) == text
 
 
-def test_long_lists_are_truncated() -> None:
+def test_long_lists_in_a_table_cell_are_truncated() -> None:
     assert shorten_list(["a", "b", "c", "d", "e"]) == "a,b,c + 2 more..."
     assert shorten_list([]) == "<unset>"
 
@@ -331,7 +331,7 @@ def test_a_nodes_kernel_is_shown_with_its_architecture() -> None:
     assert cells("", "nodes", {"metadata": {"name": "n"}, "status": {"nodeInfo": info}})[8] == "6.1 (amd64)"
 
 
-def test_workloads_have_an_age() -> None:
+def test_rows_of_workloads_show_their_age() -> None:
     assert [column["name"] for column in show("scheduling.k8s.io", "workloads")["columnDefinitions"]] == [
         "Name",
         "Age",

@@ -94,7 +94,7 @@ class _World:
         self.state.pod_changed(None, pod)
 
 
-def test_pods_with_extended_resources_are_evicted_too() -> None:
+def test_pods_that_use_devices_for_extended_resources_are_evicted() -> None:
     world = _World()
     world.add(_pod(extendedResourceClaimStatus={"resourceClaimName": "claim", "requestMappings": []}))
     world.state.claim_changed(None, _claim())

@@ -52,7 +52,7 @@ async def test_dependents_of_an_owner_that_was_deleted_before_the_start_are_dele
         await cluster.until(lambda: _is_gone(cluster, "ResourceClaim", "child"))
 
 
-async def test_dependents_of_dependents_are_deleted_too(cluster: Cluster) -> None:
+async def test_dependents_of_dependents_are_deleted(cluster: Cluster) -> None:
     await _family(cluster)
     child = await cluster.get("ResourceClaim", "child")
     reference = _owned_by(child, "ResourceClaim", api_version="resource.k8s.io/v1")

@@ -8,7 +8,7 @@ from dra_shared.clock import SystemClock
 from tests.controller.cluster import Cluster
 
 
-async def test_the_api_server_accepts_all_definitions_and_keeps_existing_ones(cluster: Cluster) -> None:
+async def test_the_definitions_of_all_job_kinds_can_be_installed_twice(cluster: Cluster) -> None:
     await install(cluster.client, OPERATORS, SystemClock())
     await install(cluster.client, OPERATORS, SystemClock())
     for operator in OPERATORS:

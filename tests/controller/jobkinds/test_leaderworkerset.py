@@ -180,7 +180,9 @@ async def test_each_group_has_its_own_subdomain_with_the_policy_unique_per_repli
     ("size", "subgroup", "index", "expected"),
     [(4, 2, 1, "0"), (4, 2, 3, "1"), (5, 2, 2, "0"), (5, 2, 3, "1")],
 )
-def test_workers_join_subgroups(size: int, subgroup: int, index: int, expected: str) -> None:
+def test_workers_of_a_group_are_divided_into_subgroups(
+    size: int, subgroup: int, index: int, expected: str
+) -> None:
     pod = admit(_worker(index, {SIZE: str(size), SUBGROUP_SIZE: str(subgroup)}))
     assert pod.metadata.labels[SUBGROUP_INDEX] == expected
 

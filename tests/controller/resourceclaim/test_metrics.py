@@ -30,7 +30,9 @@ def _claim(api_version: str, kind: str) -> ResourceClaim:
         ),
     ],
 )
-def test_created_claims_are_counted(kubernetes: Version, name: str, labels: list[dict[str, str]]) -> None:
+def test_metrics_count_claims_that_the_controller_creates(
+    kubernetes: Version, name: str, labels: list[dict[str, str]]
+) -> None:
     registry = CollectorRegistry()
     metrics = ClaimMetrics(registry, list, kubernetes)
     metrics.count_creation(_claim("v1", "Pod"), success=True)
@@ -43,7 +45,7 @@ def test_created_claims_are_counted(kubernetes: Version, name: str, labels: list
 
 
 @pytest.mark.parametrize(("kubernetes", "prefix"), [(V1_36, _OLD), (V1_37, _NEW)])
-def test_existing_claims_are_counted(kubernetes: Version, prefix: str) -> None:
+def test_metrics_count_existing_claims(kubernetes: Version, prefix: str) -> None:
     registry = CollectorRegistry()
     ClaimMetrics(registry, lambda: [_claim("v1", "Pod")], kubernetes)
     labels = {"allocated": "false", "admin_access": "false", "source": ""}

@@ -307,7 +307,9 @@ def test_lists_are_selected_sorted_and_paged(kubectl: Kubectl, name: str) -> Non
     kubectl("delete", "configmaps", "-l", f"list={name}")
 
 
-def test_watches_show_tables(kubectl: Kubectl, environment: dict[str, str], name: str) -> None:
+def test_kubectl_get_watch_prints_table_rows(
+    kubectl: Kubectl, environment: dict[str, str], name: str
+) -> None:
     kubectl("create", "configmap", name)
     command = ["kubectl", "get", "configmap", name, "--watch", "--output-watch-events"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
@@ -382,7 +384,9 @@ def web(kubectl: Kubectl, server: str, name: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("websockets", ["true", "false"])
-def test_ports_are_forwarded(environment: dict[str, str], web: str, websockets: str) -> None:
+def test_kubectl_port_forward_reaches_a_port_of_the_pod(
+    environment: dict[str, str], web: str, websockets: str
+) -> None:
     with subprocess.Popen(
         ["kubectl", "port-forward", f"pod/{web}", ":8080"],
         stdout=subprocess.PIPE,

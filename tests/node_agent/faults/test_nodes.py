@@ -133,7 +133,7 @@ def test_a_broken_promise_of_a_fault_is_reported_as_an_error(cluster: Cluster) -
     assert cut.verdict().broken == ["pod default/doomed is gone"]
 
 
-def test_a_fault_that_affected_no_call_reports_that(cluster: Cluster) -> None:
+def test_the_report_of_a_fault_says_if_it_affected_no_call(cluster: Cluster) -> None:
     slow = cluster.disturb("driver-slow", seconds=1)
     assert slow.check() == []
     assert slow.verdict().untried == ["no call was made to a driver meanwhile"]

@@ -84,7 +84,7 @@ async def test_structured_handle_of_a_classic_claim_reaches_the_driver(client: C
     )
 
 
-async def test_data_of_an_allocation_by_the_driver_reaches_it(client: Client) -> None:
+async def test_the_driver_gets_the_data_that_its_own_allocation_stored(client: Client) -> None:
     classic = await _create_classic(client)
     await _allocate(client, classic, {"data": '{"devices":[]}'})
     claim = await _create_current(client, classic["metadata"]["uid"])

@@ -92,7 +92,7 @@ async def test_pod_runs_until_it_is_deleted() -> None:
         assert not list((bench.folder / "runtime").iterdir())
 
 
-async def test_a_job_pod_succeeds() -> None:
+async def test_a_pod_whose_containers_exit_with_0_succeeds() -> None:
     async with Bench() as bench:
         container = {"name": "main", "image": "busybox", "command": ["sh", "-c", "echo done; sleep 5"]}
         bench.create(pod("pod", container, restartPolicy="Never"))

@@ -164,7 +164,7 @@ def test_the_status_patch_has_only_changed_fields() -> None:
     }
 
 
-async def test_a_new_address_replaces_the_old_one(tmp_path: Path) -> None:
+async def test_a_new_pod_ip_replaces_the_old_one(tmp_path: Path) -> None:
     def at(address: str) -> PodStatus:
         return PodStatus(phase="Running", pod_ip=address, pod_ips=(PodIP(ip=address),))
 

@@ -68,7 +68,7 @@ async def test_the_end_of_the_client_stream_reaches_the_pod() -> None:
         assert await bench.log() == "one\ntwo\ndone\n"
 
 
-async def test_invalid_streams_are_rejected() -> None:
+async def test_invalid_port_forward_streams_are_rejected() -> None:
     async with serve_kubelet(WEB_SERVER) as (_, port), upgrade(port, _PATH, _PROTOCOL) as client:
         for headers in ({"streamtype": "data"}, {"port": "80"}, {"streamtype": "x", "port": "80"}):
             number = await client.open(False, **headers)

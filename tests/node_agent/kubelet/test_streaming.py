@@ -109,7 +109,7 @@ async def test_attach_streams_new_output() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["v4.channel.k8s.io", "channel.k8s.io"])
-async def test_older_protocols_are_supported(protocol: str) -> None:
+async def test_older_versions_of_the_exec_protocol_are_supported(protocol: str) -> None:
     async with serve_kubelet(_SLEEPER) as (_, port), session(port, _exec("echo", "hi"), protocol) as channels:
         assert channels.protocol == protocol
         assert [await channels.read() for _ in range(2)] == [(STDOUT, b""), (STDOUT, b"hi\n")]

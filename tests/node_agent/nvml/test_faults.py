@@ -59,7 +59,7 @@ async def test_memory_errors_and_loss_are_injected(node: Node) -> None:
         ("node-0/gpus/0", '{"xid": "79"}', 400, "Expected `int | null`"),
     ],
 )
-async def test_impossible_faults_are_rejected(
+async def test_faults_that_a_gpu_cannot_have_are_rejected(
     node: Node, path: str, body: str, code: int, message: str
 ) -> None:
     response = await _post(node, path, body)

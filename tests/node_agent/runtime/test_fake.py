@@ -219,7 +219,7 @@ async def test_exec_uses_the_files_of_the_container(tmp_path: Path) -> None:
         assert (await runtime.exec(container_id, ["/app/own-check"]))[0] == 0
 
 
-async def test_exec_times_out(tmp_path: Path) -> None:
+async def test_an_exec_command_is_stopped_at_its_timeout(tmp_path: Path) -> None:
     clock = FakeClock()
     async with _runtime(tmp_path, clock) as runtime:
         container_id = await runtime.run(_spec([]))

@@ -50,7 +50,7 @@ async def test_a_named_port_is_looked_up_in_the_container(port: int) -> None:
     assert await probe_network(tcp, "127.0.0.1", _container(port)) == (True, "")
 
 
-async def test_an_unknown_port_fails(port: int) -> None:
+async def test_a_probe_of_an_unknown_port_name_fails(port: int) -> None:
     probe = Probe(http_get=HTTPGetAction(path="/ok", port="other"))
     assert await probe_network(probe, "127.0.0.1", _container(port)) == (False, "couldn't find port: other")
 

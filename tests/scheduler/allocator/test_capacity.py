@@ -137,7 +137,7 @@ def test_the_reason_for_a_rejected_device_names_the_capacity_that_is_short(
     assert shortage({"memory": capacity}, requests, used, allocating, WRAPPING) == expected
 
 
-def test_capacities_that_a_request_does_not_mention_are_consumed_too() -> None:
+def test_capacities_that_a_request_does_not_mention_are_consumed_by_default() -> None:
     capacities = {"memory": _capacity("10"), "bandwidth": _capacity("1G", default="100M")}
 
     assert consumption(capacities, {"memory": "2"}, WRAPPING) == (

@@ -136,7 +136,7 @@ async def test_shares_that_consume_nothing_are_unlimited() -> None:
     assert "SHARES   MORE SHARES" in render_free(report)
 
 
-async def test_tainted_devices_are_blocked() -> None:
+async def test_tainted_devices_are_reported_as_blocked() -> None:
     manager = _manager(_class("gpu"))
     taint = {"key": "example.com/broken", "effect": "NoSchedule"}
     manager.slices.set_slice(piece("node-1", 2, taints=[taint]))

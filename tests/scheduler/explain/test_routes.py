@@ -70,7 +70,7 @@ async def test_the_text_about_a_device_class_equals_the_printed_json_report(
     assert render_class(report) == (await client.get("/explain/class/gpu?format=text")).text
 
 
-async def test_a_claim_is_explained(client: httpx.AsyncClient) -> None:
+async def test_a_claim_without_pods_is_explained_as_unused(client: httpx.AsyncClient) -> None:
     answer = await client.get("/explain/claim/default/mine")
     assert answer.json() == {"pod": "", "state": "unused", "claims": [{"claim": "default/mine"}]}
 

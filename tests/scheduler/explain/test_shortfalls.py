@@ -284,7 +284,7 @@ def test_labels_of_a_required_node_affinity_that_no_node_has_are_named() -> None
     assert report.shortfalls == ("node affinity: no node has the label zone=c or zone=d, seen a",)
 
 
-def test_a_gated_pod_has_its_shortfalls_too() -> None:
+def test_shortfalls_of_a_pod_with_scheduling_gates_are_reported() -> None:
     pod = pod_json("p", nodeSelector={"zone": "a"}, schedulingGates=[{"name": "example.com/gate"}])
     report = explain("p", node_json("n"), pod)
     assert report.state == "pending: gated"

@@ -46,7 +46,7 @@ def test_expressions_of_the_greatest_depth_compile(expression: str) -> None:
         ("[1]" + "[0]" * 250 + " == 1", VISITOR),
     ],
 )
-def test_deeper_expressions_are_rejected(expression: str, text: str) -> None:
+def test_expressions_deeper_than_the_limit_are_rejected(expression: str, text: str) -> None:
     with pytest.raises(CompileError) as caught:
         compile_expression(expression, features=FEATURES)
     assert caught.value.text == text

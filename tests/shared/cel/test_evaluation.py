@@ -140,7 +140,7 @@ TRUE = [
 
 
 @each_case("expression", TRUE)
-def test_expressions_are_true(expression: str) -> None:
+def test_expressions_of_all_libraries_evaluate_to_true(expression: str) -> None:
     program = compile_expression(expression, features=FEATURES)
     assert program.matches(DEVICE)
     outcome = program.evaluate(DEVICE)

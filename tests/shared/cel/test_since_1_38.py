@@ -47,7 +47,7 @@ def test_a_slice_call_that_fails_adds_no_cost_for_items(version: Version, cost: 
         ("optional.nne() == optional.none()", "'optional.nne' (did you mean 'optional.none'?)"),
     ],
 )
-def test_undeclared_names_have_suggestions(expression: str, hint: str) -> None:
+def test_errors_about_undeclared_names_suggest_similar_names(expression: str, hint: str) -> None:
     with pytest.raises(CompileError, match="undeclared reference to") as error:
         compile_stored(expression, V1_38)
     assert hint in str(error.value)

@@ -16,7 +16,7 @@ def test_unknown_versions_are_rejected_with_the_known_ones(text: str) -> None:
         Version.parse(text)
 
 
-def test_versions_compare_as_numbers() -> None:
+def test_versions_are_compared_by_number() -> None:
     assert V1_34 < V1_36 < (1, 100)
     assert list(VERSIONS) == sorted(VERSIONS)
 

@@ -179,7 +179,9 @@ async def test_reserved_labels_of_a_job_are_rejected(client: httpx.AsyncClient) 
     ) in [(field, text[-11:]) for field, text in causes(await client.put(f"{JOBS}/j", json=made))]
 
 
-async def test_immutable_fields_of_a_set_are_not_validated_again(client: httpx.AsyncClient) -> None:
+async def test_a_changed_immutable_field_of_a_stateful_set_is_the_only_error(
+    client: httpx.AsyncClient,
+) -> None:
     path = f"{APPS}/statefulsets"
     await client.post(path, json=workload("StatefulSet", serviceName="s"))
     answer = await client.put(f"{path}/w", json=workload("StatefulSet", serviceName="S"))

@@ -63,11 +63,11 @@ def test_limit_range_requests_for_devices_must_equal_their_limits() -> None:
         "pods",
     ],
 )
-def test_quotas_accept_known_resources(name: str) -> None:
+def test_quotas_accept_only_known_resource_names(name: str) -> None:
     assert quota(hard={name: "1"}) == []
 
 
-def test_invalid_scopes_are_rejected() -> None:
+def test_invalid_quota_scopes_are_rejected() -> None:
     assert quota(hard={"services": "1"}, scopes=["BestEffort", "NotBestEffort"]) == [
         'spec.scopes: Invalid value: ["BestEffort","NotBestEffort"]: unsupported scope applied to resource',
         'spec.scopes: Invalid value: ["BestEffort","NotBestEffort"]: unsupported scope applied to resource',

@@ -155,7 +155,7 @@ def with_rule(**rule: Any) -> JsonObject:
         ),
     ],
 )
-def test_invalid_schemas_are_rejected(schema: JsonObject, expected: list[str]) -> None:
+def test_invalid_schemas_of_custom_kinds_are_rejected(schema: JsonObject, expected: list[str]) -> None:
     assert problems(definition(schema)) == expected
 
 
@@ -222,11 +222,11 @@ def test_invalid_schemas_are_rejected(schema: JsonObject, expected: list[str]) -
         ),
     ],
 )
-def test_invalid_definitions_are_rejected(obj: JsonObject, expected: list[str]) -> None:
+def test_invalid_custom_resource_definitions_are_rejected(obj: JsonObject, expected: list[str]) -> None:
     assert problems(obj) == expected
 
 
-def test_invalid_names_are_rejected() -> None:
+def test_invalid_names_in_a_custom_resource_definition_are_rejected() -> None:
     assert definition_name(definition()) == []
     wrong = definition() | {"metadata": {"name": "other.example.com"}}
     assert definition_name(wrong) == ['must be spec.names.plural+"."+spec.group']

@@ -155,7 +155,7 @@ def test_custom_objects_are_validated_against_their_schema(spec: JsonObject, err
     assert [(error.type, error.field) for error in found] == errors
 
 
-def test_errors_have_upstreams_messages() -> None:
+def test_validation_errors_of_custom_objects_have_upstreams_messages() -> None:
     [error] = validate_custom(SCHEMA, {"spec": {"size": "x"}})
     assert (
         str(error)

@@ -52,7 +52,7 @@ def test_a_field_path_selects_the_named_values(path: str, names: list[str]) -> N
         (".spec.a.b", "does not refer to a valid field"),
     ],
 )
-def test_invalid_paths_are_rejected(path: str, expected: str) -> None:
+def test_invalid_field_paths_are_rejected(path: str, expected: str) -> None:
     with pytest.raises(PathError) as refused:
         follow(path, SCHEMA)
     assert str(refused.value) == expected

@@ -206,7 +206,7 @@ def test_duplicate_topology_spread_constraints_are_reported_once_at_the_first() 
         ),
     ],
 )
-def test_invalid_rollouts_are_rejected(word: str, spec: dict[str, Any], found: list[str]) -> None:
+def test_invalid_rollout_strategies_are_rejected(word: str, spec: dict[str, Any], found: list[str]) -> None:
     assert [str(error) for error in check_strategy(word, spec)] == found
 
 

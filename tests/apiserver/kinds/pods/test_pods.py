@@ -213,7 +213,7 @@ def test_the_required_node_affinity_of_a_gated_pod_can_only_be_narrowed() -> Non
     assert errors(affine(["rack"]), change(affinity={}), "update") == []
 
 
-def test_preferred_nodes_are_validated() -> None:
+def test_preferred_node_affinity_is_validated() -> None:
     preference = {"matchExpressions": [{"key": "a", "operator": "Like"}]}
     term = {"weight": 1, "preference": preference}
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}

@@ -54,7 +54,7 @@ async def causes(client: httpx.AsyncClient, status: JsonObject) -> list[tuple[st
     return [(cause["field"], cause["message"]) for cause in answer.json()["details"]["causes"]]
 
 
-async def test_invalid_addresses_are_rejected(client: httpx.AsyncClient) -> None:
+async def test_invalid_pod_and_host_addresses_are_rejected(client: httpx.AsyncClient) -> None:
     text = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
     assert await causes(client, {"podIP": "a.b/c"}) == [
         ("status.podIPs[0]", f'Invalid value: "a.b/c": {text}')

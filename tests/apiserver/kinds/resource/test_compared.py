@@ -117,7 +117,7 @@ def test_a_stored_unknown_operation_to_skip_is_not_rejected() -> None:
     assert [kind for kind, _, _ in errors(new, *gates)] == ["FieldValueNotSupported"]
 
 
-def test_derived_attributes_beyond_the_limit_are_validated_too() -> None:
+def test_derived_attributes_are_validated_even_if_there_are_too_many() -> None:
     derived = [{"name": f"a.example.com/n{number}", "expression": "1"} for number in range(33)]
     found = errors(claim({"derivedAttributes": derived}), "DRADerivedAttributes")
     assert len(found) == 34

@@ -79,7 +79,7 @@ def test_only_min_count_of_a_gang_may_change() -> None:
           "parentCompositePodGroupName": "UPPER"}, (), []),
     ],
 )  # fmt: skip
-def test_invalid_groups_are_rejected(
+def test_invalid_pod_groups_are_rejected(
     spec: JsonObject, gates: tuple[str, ...], wanted: list[tuple[str, str]]
 ) -> None:
     found = errors(create_object("PodGroup", **spec), *gates)

@@ -104,7 +104,7 @@ def test_unchanged_endpoints_are_not_validated_again() -> None:
     ]
 
 
-def test_invalid_ports_of_a_slice_are_rejected() -> None:
+def test_invalid_ports_of_an_endpoint_slice_are_rejected() -> None:
     ports = [{"name": "a", "protocol": "TCP"}, {"name": "a", "protocol": "X"}]
     assert texts(check_endpoint_slice({**slice_of(), "ports": ports}, None)) == [
         'ports[1].name: Duplicate value: "a"',

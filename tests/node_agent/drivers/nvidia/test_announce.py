@@ -239,7 +239,7 @@ def test_disabled_sharing_needs_no_feature_gate(tmp_path: Path, shares: str) -> 
         ("ConsumableShares=true", "0", r"must be 'disabled', 'memory', 'unlimited', or a positive integer"),
     ],
 )
-def test_invalid_shares_are_rejected(gates: str, shares: str, message: str) -> None:
+def test_invalid_sharing_options_are_rejected(gates: str, shares: str, message: str) -> None:
     with pytest.raises(DriverConfigError, match=message):
         Announcer(NvidiaGates.parse(gates), shares)
 
@@ -260,7 +260,7 @@ def test_invalid_shares_are_rejected(gates: str, shares: str, message: str) -> N
         ("DeviceMetadata=true", "requires PassthroughSupport"),
     ],
 )
-def test_invalid_gates_are_rejected(gates: str, message: str) -> None:
+def test_invalid_nvidia_feature_gates_are_rejected(gates: str, message: str) -> None:
     with pytest.raises(DriverConfigError, match=message):
         NvidiaGates.parse(gates)
 

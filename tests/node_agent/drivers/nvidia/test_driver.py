@@ -216,6 +216,8 @@ async def test_device_classes_are_created_with_the_driver_and_not_overwritten(
         ("/nowhere/x.yaml", {}, "driver profile /nowhere/x.yaml"),
     ],
 )
-def test_invalid_options_are_rejected(root: Path, name: str, fields: dict[str, Any], message: str) -> None:
+def test_invalid_options_of_the_nvidia_driver_are_rejected(
+    root: Path, name: str, fields: dict[str, Any], message: str
+) -> None:
     with pytest.raises(DriverConfigError, match=message):
         find_driver(name, _options(root, **fields))

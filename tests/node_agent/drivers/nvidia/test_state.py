@@ -136,7 +136,9 @@ class TestPrepare:
             (claim("uid-1", "gpu-0"), 'allocatable not found for device "gpu-0"'),
         ],
     )
-    def test_missing_devices_are_rejected(self, node: Node, wanted: Any, message: str) -> None:
+    def test_claims_for_devices_that_do_not_exist_are_rejected(
+        self, node: Node, wanted: Any, message: str
+    ) -> None:
         state = node.start()
         with pytest.raises(PrepareError, match=message):
             state.prepare(wanted)

@@ -211,7 +211,7 @@ async def test_a_pool_that_several_nodes_share_is_published_once(root: Path, api
         ),
     ],
 )
-def test_invalid_pools_are_rejected(root: Path, pool: str, message: str) -> None:
+def test_invalid_shared_pools_of_a_profile_are_rejected(root: Path, pool: str, message: str) -> None:
     path = root / "p.yaml"
     path.write_text(f"driver: a.example.com\ncdiClass: x\npools: [{pool}]\n")
     profile = load_profile(str(path))

@@ -170,7 +170,7 @@ class TestDevices:
             ({"devices": [{"each": {"a": 2}}]}, "needs either device or devices"),
         ],
     )
-    def test_invalid_templates_are_rejected(
+    def test_invalid_device_templates_of_a_profile_are_rejected(
         self, change: dict[str, Any], message: str, tmp_path: Path
     ) -> None:
         path = tmp_path / "p.yaml"
@@ -222,7 +222,7 @@ class TestConfigs:
             ({"strategy": 5}, "expected string"),
         ],
     )
-    def test_invalid_configs_are_rejected(self, sharing: dict[str, Any], message: str) -> None:
+    def test_invalid_opaque_configurations_are_rejected(self, sharing: dict[str, Any], message: str) -> None:
         with pytest.raises(PrepareError, match=message):
             decode_config(
                 {"apiVersion": _GPU_API, "kind": "GpuConfig", "sharing": sharing},

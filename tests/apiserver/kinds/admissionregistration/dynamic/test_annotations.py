@@ -161,7 +161,7 @@ async def test_annotations_of_denied_requests_are_recorded(
     assert annotations("c") == {"p/who": "system:admin"}
 
 
-async def test_mutating_webhooks_are_recorded(
+async def test_calls_of_mutating_webhooks_are_recorded_in_audit_annotations(
     client: httpx.AsyncClient, hook: Hook, annotations: Annotations
 ) -> None:
     hook.behaviours["/patch"] = patch_with({"op": "add", "path": "/data/a", "value": "<"})
@@ -216,7 +216,7 @@ async def test_patches_are_not_recorded_at_level_metadata(
     assert list(annotations("c")) == [f"{_MUTATION}round_0_index_0"]
 
 
-async def test_validating_webhooks_are_recorded(
+async def test_failures_of_validating_webhooks_are_recorded_in_audit_annotations(
     client: httpx.AsyncClient, hook: Hook, annotations: Annotations
 ) -> None:
     def deny(request: JsonObject, response: JsonObject) -> None:

@@ -137,7 +137,7 @@ async def test_validating_policies_are_validated(
         ),
     ],
 )
-async def test_invalid_bindings_are_rejected(
+async def test_invalid_policy_bindings_are_rejected(
     client: httpx.AsyncClient, spec: JsonObject, expected: list[str]
 ) -> None:
     whole = {"policyName": "p", "validationActions": ["Deny"], **spec}

@@ -86,7 +86,9 @@ class TestResources:
     @pytest.mark.parametrize(
         ("renamed", "name"), [("true", "nvidia.com/gpu.shared"), ("false", "nvidia.com/gpu")]
     )
-    def test_time_slicing_multiplies_devices(self, tmp_path: Path, renamed: str, name: str) -> None:
+    def test_time_slicing_publishes_each_device_several_times(
+        self, tmp_path: Path, renamed: str, name: str
+    ) -> None:
         file = tmp_path / "config.yaml"
         file.write_text(_SLICED.format(renamed=renamed))
         found = _map(tmp_path, "2xA100-SXM4-40GB", device_plugin_config=str(file))
@@ -105,7 +107,9 @@ class TestResources:
             ),
         ],
     )
-    def test_invalid_options_are_rejected(self, values: dict[str, str], message: str) -> None:
+    def test_invalid_options_of_the_device_plugin_are_rejected(
+        self, values: dict[str, str], message: str
+    ) -> None:
         with pytest.raises(DriverConfigError, match=message):
             config.parse(values)
 
@@ -138,7 +142,9 @@ class TestResources:
             ("", "all", set()),
         ],
     )
-    def test_disabled_xids_are_ignored(self, disable: str, enable: str, ignored: set[int]) -> None:
+    def test_xids_that_the_settings_of_the_device_plugin_disable_are_ignored(
+        self, disable: str, enable: str, ignored: set[int]
+    ) -> None:
         parsed = config.parse({"dp-disable-healthchecks": disable, "dp-enable-healthchecks": enable})
         assert {xid for xid in (13, 48, 79, 109) if parsed.is_ignored(xid)} == ignored
 
