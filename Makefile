@@ -11,7 +11,7 @@ MYPY_TARGETS := $(MODULES) $(wildcard tests bench tools)
 DIST ?= dist
 UPSTREAM ?= .upstream
 
-# Python keeps what it compiled, pytest's rewritten tests too: many processes read it.
+# Let Python cache compiled modules and pytest's rewritten tests, because many processes read them.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install install-dev demo test unit quick thorough pages delays fuzz endure endure-servers operators upstream compare contracts drivers lint format types layers bench bench-compare dist try-dist release docs reference pictures lock gates schemas served tables assets recorded clean
@@ -25,7 +25,7 @@ $(INSTALLED): requirements.lock $(PROJECTS)
 	@tools/install "$(PYTHON)" "$(VENV)" $< .
 	@touch $@
 
-install-dev: $(TOOLS) ## The same with what lints and tests it
+install-dev: $(TOOLS) ## Set up .venv with linters and test tools, too
 
 $(TOOLS): requirements-dev.lock $(PROJECTS)
 	@tools/install "$(PYTHON)" "$(VENV)" $< .
@@ -43,7 +43,7 @@ unit: install-dev ## The tests alone (PYTEST="-k name" narrows them)
 quick: install-dev ## The tests that start no process and open no socket
 	@$(BIN)/python -m pytest -n 2 --quick $(PYTEST)
 
-thorough: install-dev ## The tests with every random case and page (`make test` tries a sample that the commit chooses)
+thorough: install-dev ## The tests with every random case and page (`make test` runs a sample that depends on the commit)
 	@DRALAB_SAMPLE=all $(BIN)/dralab warm -- $(BIN)/python -m pytest -n 4 $(PYTEST)
 
 pages: install-dev ## Run the commands of every page of the documentation (`make test` runs README.md and a sample)
@@ -52,16 +52,16 @@ pages: install-dev ## Run the commands of every page of the documentation (`make
 delays: install-dev ## The tests, with random delays in each request and watch of our client (DELAYS=seed, PYTEST="-k name")
 	@$(BIN)/python -m pytest -n 4 --delays $(or $(DELAYS),1) $(PYTEST)
 
-fuzz: install-dev ## Send random requests to an API server (FUZZ="--requests 10000 1 2 3": so many for each seed)
+fuzz: install-dev ## Send random requests to an API server (FUZZ="--requests 10000 1 2 3": 10,000 for each of the seeds 1, 2, 3)
 	@$(BIN)/python -m tests.apiserver.fuzzing.run $(FUZZ)
 
-mutants: install-dev ## Try the conformance suite for drivers on every mutant
+mutants: install-dev ## Run the conformance suite for drivers on every mutant (a driver with a deliberate bug)
 	@DRALAB_MUTANTS=all $(BIN)/python -m pytest tests/driver_conformance
 
-endure: install-dev ## Kill node agents and device plugins under pods for ten minutes (ENDURE="--minutes 60 --seed 2")
+endure: install-dev ## Kill node agents and device plugins for ten minutes while pods run (ENDURE="--minutes 60 --seed 2")
 	@$(BIN)/python -m tests.endurance.run $(ENDURE)
 
-endure-servers: install-dev ## Kill API servers and their PostgreSQL under writers for five minutes (ENDURE="--minutes 60 --old REVISION")
+endure-servers: install-dev ## Kill API servers and their PostgreSQL for five minutes while clients write (ENDURE="--minutes 60 --old REVISION")
 	@$(BIN)/python -m tests.endurance.servers $(ENDURE)
 
 operators: install-dev ## Run JobSet's own program, installed by kubectl and by Helm (OPERATORS=folder of JobSet's sources; needs Go)
@@ -82,13 +82,13 @@ drivers: install-dev ## Build published DRA drivers and run the driver suite on 
 lint: install-dev ## ruff, and the language of docstrings, names, pages and commit titles
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python -m tools.language
 
-format: install-dev ## Let ruff mend what it can
+format: install-dev ## Let ruff fix what it can
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 types: install-dev ## mypy, strict
 	@tools/types $(BIN)/mypy $(MYPY_TARGETS)
 
-layers: install-dev ## import-linter: who may import whom
+layers: install-dev ## import-linter: which package may import which
 	@$(BIN)/lint-imports
 
 bench: install-dev ## Print the benchmarks' numbers
@@ -100,7 +100,7 @@ bench-compare: install-dev ## Run a benchmark on revision BASE and on this one i
 docs: install-dev ## Build the documentation as a site in site/, without network; `dralab docs` shows it (URL=where it is published)
 	@$(BIN)/python -m tools.site $(if $(URL),--url $(URL))
 
-reference: install-dev ## Write the tables of docs/ again that are made from the code
+reference: install-dev ## Write the tables in docs/ that are generated from the code again
 	@$(BIN)/python -m tools.reference
 
 pictures: install-dev ## Take the screenshots in docs/images again (needs Chromium)
@@ -112,7 +112,7 @@ dist: install-dev ## Build the wheel and the sdist, and gather all wheels that a
 try-dist: dist ## Install from that folder alone, on each installed Python, and run the demo (PYTHONS="python3.12 python3.13")
 	@tools/try-dist $(DIST) $(or $(PYTHONS),$(shell tools/pythons))
 
-release: install-dev ## Check, test, build and tag the version that stands in shared/dra_shared/__init__.py
+release: install-dev ## Check, test, build and tag the version of shared/dra_shared/__init__.py
 	@$(BIN)/python -m tools.release check
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory try-dist
@@ -133,10 +133,10 @@ gates: install-dev ## Write the feature gates of the released Kubernetes sources
 schemas: install-dev ## Make the API schemas again from the Go types that tools/schemas/sources.toml pins (needs Go)
 	@$(BIN)/python -m tools.schemas
 
-tables: install-dev ## Compute the tables of CEL's parser again, as for another version of lark
+tables: install-dev ## Compute the tables of CEL's parser again, after a change of its grammar or of lark
 	@PYTHONHASHSEED=0 $(BIN)/python -c "from dra_shared.cel import grammar as g; g.TABLES.write_bytes(g.tables())"
 
-recorded: install-dev ## Make tests/data/recorded again from the whole tables (DRALAB_REFERENCE)
+recorded: install-dev ## Select the sample in tests/data/recorded again from the complete recordings (in DRALAB_REFERENCE)
 	@$(BIN)/python -m tools.recorded
 
 clean: ## Remove .venv and caches

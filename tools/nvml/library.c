@@ -113,7 +113,7 @@ API(nvmlDeviceGetPciInfo_v3)(Device gpu, struct pci *out) {
     return SUCCESS;
 }
 
-/* nvmlGpuFabricInfo_t, and what its later versions have before and behind it. */
+/* nvmlGpuFabricInfo_t, and the fields that its later versions have before and after it. */
 struct fabric {
     unsigned char cluster[16];
     int status;
@@ -156,7 +156,7 @@ API(nvmlDeviceGetGpuInstanceProfileInfo)(Device gpu, unsigned int profile, void 
 API(nvmlDeviceGetAddressingMode)(Device gpu, void *out) { (void)gpu; (void)out; return NOT_SUPPORTED; }
 API(nvmlDeviceGetVirtualizationMode)(Device gpu, unsigned int *out) { (void)gpu; *out = 0; return SUCCESS; }
 
-/* Events can be waited for; none comes. */
+/* Programs can wait for events, but there are none. */
 API(nvmlDeviceGetSupportedEventTypes)(Device gpu, unsigned long long *out) { (void)gpu; *out = 11; return SUCCESS; }
 API(nvmlEventSetCreate)(void **out) { *out = GPUS; return SUCCESS; }
 API(nvmlEventSetFree)(void *set) { (void)set; return SUCCESS; }

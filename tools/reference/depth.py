@@ -80,7 +80,7 @@ def reasons(kinds: Sequence[Kind] = KINDS) -> str:
         if kind.is_stored and not any(_acting_services(kind))
     ]
     assert not given, f"services act on {', '.join(given)}"
-    return "\n".join(["| kind | why it stays |", "|---|---|", *rows])
+    return "\n".join(["| kind | reason |", "|---|---|", *rows])
 
 
 def _reasons() -> Iterator[tuple[str, str]]:

@@ -58,7 +58,7 @@ type write struct {
 	OldObject json.RawMessage `json:"oldObject"`
 }
 
-// check is a decision of the authorizer. What no check names is allowed.
+// check is a decision of the authorizer. Requests without a check are allowed.
 type check struct {
 	Verb        string `json:"verb"`
 	Resource    string `json:"resource"`

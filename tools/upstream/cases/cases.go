@@ -28,7 +28,7 @@ type line struct {
 
 // Main answers the cases of the subject that the command line names, and exits with 1 if it names none.
 func Main(subjects map[string]Answerer) {
-	// The packages log invalid objects, which are wanted here.
+	// Discard the logs: the packages log each invalid object, and cases have invalid objects on purpose.
 	var flags flag.FlagSet
 	klog.InitFlags(&flags)
 	_ = flags.Set("logtostderr", "false")

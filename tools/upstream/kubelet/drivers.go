@@ -16,7 +16,7 @@ import (
 
 const service = "v1.DRAPlugin"
 
-// behavior is how a driver answers the calls of a step.
+// behavior has the answers of a driver to the calls of a step.
 type behavior struct {
 	// Code and Message are the error of the whole call.
 	Code    codes.Code `json:"code"`

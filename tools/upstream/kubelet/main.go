@@ -1,4 +1,4 @@
-// Command kubelet answers what the kubelet's DRA manager of one Kubernetes release does with the claims of pods.
+// Command kubelet runs the kubelet's DRA manager of one Kubernetes release, and prints its state after each step of a case.
 //
 // It reads and writes lines like the program of the parent folder. A case has pods, claims and steps:
 //
@@ -31,7 +31,7 @@ import (
 
 const stateFile = "dra_manager_state"
 
-// node is a case: the life of a node on which pods with claims come and go.
+// node is a case: a node on which pods with claims are created and deleted.
 type node struct {
 	FeatureGates map[string]bool             `json:"featureGates"`
 	Pods         []v1.Pod                    `json:"pods"`
