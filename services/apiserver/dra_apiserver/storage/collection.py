@@ -63,8 +63,8 @@ class Pending:
 class Collection:
     """The durable objects by key, in order, and the events that watchers follow.
 
-    `floor` is the newest revision whose later events are all in the ring. Positions in the ring are absolute:
-    the first event since the start is number 0, whatever was dropped since.
+    `floor` is the revision after which all events are in the ring. Positions in the ring are absolute: the
+    first event since the start is number 0, whatever was dropped since.
     """
 
     def __init__(self, floor: int) -> None:

@@ -136,9 +136,8 @@ class WatchStream:
 
     async def _send_events(self) -> None:
         # Invariant: all events up to self._after are sent, or are part of the chunk that is being sent. Each
-        # turn does one thing, in this order: send pending events, check the deadline, send a bookmark, wait.
-        # A bookmark promises that nothing before its revision is pending, so it must not precede pending
-        # events.
+        # turn does one thing, in this order: send pending events, check the deadline, send a bookmark, wait. A
+        # bookmark means that all events up to its revision were sent, so it must not precede pending events.
         clock = self._clock
         next_bookmark = clock.monotonic() + _BOOKMARK_EVERY * random.uniform(0.9, 1.0)
         while not self._stopped:

@@ -111,7 +111,7 @@ def failure(
 
 
 def met_rule(job: Job, succeeded: set[int]) -> int | None:
-    """Return the number of the first rule of the success policy that is met; None if none is."""
+    """Return the index of the first rule of the success policy that is satisfied; None if none is."""
     rules = job.spec.success_policy.rules if job.spec.success_policy is not None else ()
     for number, rule in enumerate(rules):
         relevant = succeeded
@@ -147,7 +147,7 @@ def is_complete(job: Job, succeeded: int, indexes: set[int], active: int) -> boo
 
 
 def matching_rule(job: Job, pod: Pod) -> tuple[int, PodFailurePolicyRule] | None:
-    """Return the first rule of the pod failure policy that the pod meets, and its number."""
+    """Return the first rule of the pod failure policy that matches the pod, and the rule's index."""
     policy = job.spec.pod_failure_policy
     for number, rule in enumerate(policy.rules if policy is not None else ()):
         if rule.on_exit_codes is not None:

@@ -448,8 +448,8 @@ def compute_slices(profile: GpuInstanceProfile) -> tuple[int, ...]:
 def caps_minor(gpu_minor: int, gpu_instance: int, compute_instance: int | None = None) -> int:
     """Return the minor number of the /dev/nvidia-caps node that guards an instance.
 
-    The kernel driver assigns the numbers in advance. The first ones are for MIG configuration and
-    monitoring. Then each GPU has room for fifteen GPU instances, each with a node of its own and eight for
+    The kernel driver assigns the numbers in advance. The first ones are for MIG configuration and monitoring.
+    They are followed by numbers for fifteen GPU instances of each GPU: one for the instance, and eight for its
     compute instances.
     """
     minor = _CAPS_FIRST_MINOR + _CAPS_PER_GPU * gpu_minor + _CAPS_PER_GPU_INSTANCE * gpu_instance

@@ -1,4 +1,4 @@
-"""Nodes that reserve room for nominated pods after preemption."""
+"""Nodes whose free resources are reserved for nominated pods after preemption."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The kinds of the core group that have no room of their own, and events.k8s.io (upstream's `pkg/registry/core`).
+"""The kinds of the core group without a separate package, and events.k8s.io (upstream's `pkg/registry/core`).
 
 No service acts on these kinds. They are served because clients use them:
 

@@ -23,13 +23,13 @@ class Entry(NamedTuple):
 
 
 def floor(session: Reading) -> Moment | None:
-    """Return the oldest moment of the archive; None if there is no archive."""
+    """Return the oldest moment of the archive, its floor; None if there is no archive."""
     found = session.counters((FLOOR, FLOOR_TIME))
     return Moment(found[FLOOR], found.get(FLOOR_TIME, 0)) if FLOOR in found else None
 
 
 def objects(session: Reading, resource: Resource, revision: int, prefix: str = "") -> dict[str, Record]:
-    """Return the objects of a resource at a revision that is not before the floor."""
+    """Return the objects of a resource at a revision that is not before the archive's oldest moment."""
     found: dict[str, tuple[int, memoryview]] = {}
     frame = session.frame(resource, revision)
     after = 0
@@ -63,7 +63,7 @@ def _fold(
 
 
 def version(session: Reading, resource: Resource, key: str, revision: int) -> Record | None:
-    """Return an object as it was at a revision that is not before the floor."""
+    """Return an object as it was at a revision that is not before the archive's oldest moment."""
     if (done := session.sealed_revision(resource)) < revision:
         item = session.last_event(resource, key, done, revision)
         if item is not None:

@@ -85,7 +85,7 @@ class Packing(Struct):
 
     @property
     def good(self) -> bool:
-        """True if there is room for the wanted pods or, if none were wanted, nothing is stranded."""
+        """True if the wanted pods fit after the moves or, without wanted pods, if nothing is stranded."""
         if not self.complete or self.left_out:
             return False
         return self.room.found if self.room is not None else not self.stranded

@@ -82,7 +82,7 @@ def _anonymous(piece: ResourceSlice) -> Any:
 
 
 def _load(pod: Pod, claims: Mapping[str, ResourceClaim]) -> Any:
-    """Return the parts of the pod that affect the node's room and other pods."""
+    """Return the parts of the pod that affect what else fits on the node, and other pods."""
     used = (claims.get(f"{pod.metadata.namespace}/{name}") for name in claim_names(pod))
     allocations = [claim.status.allocation for claim in used if claim is not None]
     volumes = [each for each in pod.spec.volumes if each.persistent_volume_claim is not None]
