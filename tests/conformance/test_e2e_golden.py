@@ -184,7 +184,10 @@ class Run:
         url = f"{PATHS[kind]}?watch=true&resourceVersion={revision}"
         async with self._http.stream("GET", url, timeout=None) as answer:
             async for line in answer.aiter_lines():
-                self.life.watched[kind].append(json.loads(line))
+                event = json.loads(line)
+                # With slow informers the scheduler tries the pod before it knows of the claim or the slice, and again.
+                if event["object"].get("reason") != "FailedScheduling":
+                    self.life.watched[kind].append(event)
 
     async def create(self, kind: str, body: JsonObject) -> None:
         answer = await self._http.post(f"{PATHS[kind]}?fieldManager=kubectl-create", json=body)

@@ -12,7 +12,7 @@ _NODES = ("a", "b", "c", "d")
 
 @pytest.mark.parametrize(
     ("claims", "recorded"),
-    [((), Cost(1223, 284, 49)), (("gpu",), Cost(1884, 638, 95))],
+    [((), Cost(1223, 284, 49)), (("gpu",), Cost(2221, 642, 95))],
     ids=["plain", "with a claim"],
 )
 async def test_placing_a_pod_executes_no_more_python_calls_than_recorded(
@@ -24,6 +24,8 @@ async def test_placing_a_pod_executes_no_more_python_calls_than_recorded(
         async def place(number: int) -> None:
             for claim in claims:
                 api.add(claim_json(f"{claim}-{number}"))
+                # A scheduler that sees the pod before its claim does more.
+                await quiet(api)
             api.add(pod_json(f"p-{number}", claims={claim: f"{claim}-{number}" for claim in claims}))
             await quiet(api)
             assert node_of(api, f"p-{number}")
