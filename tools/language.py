@@ -319,7 +319,8 @@ def update(path: Path, counts: Counts) -> list[str]:
 def main(arguments: Sequence[str], root: Path = ROOT) -> int:
     """Check the repository at root, print what is wrong, and return the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m tools.language", description="Check the language of the repository."
+        prog="python -m tools.language",
+        description="Check the wording of docstrings, names, pages and commit titles (CONTRIBUTING.md has the rules).",
     )
     parser.add_argument("--update", action="store_true", help="write the lower numbers of findings")
     options = parser.parse_args(arguments)

@@ -120,7 +120,7 @@ async def test_controllers_converge_if_they_crash_after_any_write(cluster: Clust
             await cluster.until(dead_or_settled, meanwhile=cluster.run_pods)
         if done:
             return
-    pytest.fail("not settled after forty lives")
+    pytest.fail("the controllers did not converge within forty restarts")
 
 
 class _Mortal(UnreliableTransport):

@@ -360,7 +360,7 @@ class _Client:
         return {"worker": 1}
 
     def scatter(self, data: list[Any], **_: Any) -> list[Any]:
-        # A cluster pickles what its workers get.
+        # Dask pickles the data that it sends to its workers.
         return pickle.loads(pickle.dumps(data))  # type: ignore[no-any-return]  # a list, as given
 
     def get_executor(self, **_: Any) -> ThreadPoolExecutor:

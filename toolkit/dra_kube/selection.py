@@ -14,7 +14,7 @@ _ALL = "all"
 
 @dataclass(frozen=True)
 class Selected:
-    """A resource, and the names of objects. No names select all objects."""
+    """A resource, and the names of objects. If there are no names, all objects of the resource are selected."""
 
     resource: ServedResource
     names: tuple[str, ...] = ()

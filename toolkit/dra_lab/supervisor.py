@@ -59,8 +59,8 @@ class Supervisor:
     """Keeps ``specs`` running during the context; see the module's docstring.
 
     ``report`` is called with one line for each event that a user should know. ``changed`` is called when a
-    process was replaced or will not be restarted. ``forks`` start the services whose modules they have
-    imported.
+    process was replaced or will not be restarted. ``forks`` are fork servers: one that
+    has imported a service's module starts that service, faster than a new interpreter.
     """
 
     def __init__(

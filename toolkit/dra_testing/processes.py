@@ -18,7 +18,8 @@ from dra_lab.warm import Warm
 
 from dra_testing.options import Options
 
-#: The process that clusters are forked from, from this process's second cluster on. Empty before.
+#: The process that has imported the services. Later clusters are forked from it. The list is empty until the second
+#: cluster of this process starts.
 WARM: list[Warm] = []
 
 _started = itertools.count()

@@ -148,7 +148,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the comparison that the command line asks for. Return 1 if an answer of dralab differs."""
     parser = argparse.ArgumentParser(prog="python -m tools.compare", description=__doc__)
     parser.add_argument("subject", nargs="*", help="alloc, cel, tracker, prepare or validate (all)")
-    parser.add_argument("--version", action="append", help="a Kubernetes version (all that are released)")
+    parser.add_argument(
+        "--version",
+        action="append",
+        help="a Kubernetes version to compare with; may be repeated (default: all released ones)",
+    )
     parser.add_argument("--seed", default="1", help="the seed from which the cases are drawn (1)")
     parser.add_argument("--count", type=int, default=1000, help="cases of each subject and version")
     parser.add_argument(

@@ -33,8 +33,8 @@ def run(chosen: argparse.Namespace) -> None:
     """Write the archive and print its path. Report what could not be read on standard error."""
     from dra_cli import bundle
 
-    # Do not send the moment with each request. The bundle reads the history up to the moment, and only the
-    # present has that history.
+    # Clear the moment, so that requests read the current state. The bundle needs the history up to the moment, which
+    # requests for a past moment cannot return.
     cluster = replace(chosen_cluster(chosen), at="")
     with cluster.reader() as reader:
         problems = bundle.write(reader, cluster.data, chosen.output, chosen.at, chosen.secrets)

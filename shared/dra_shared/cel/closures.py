@@ -27,10 +27,7 @@ def fail(frame: Frame) -> Any:
 
 
 def logic(left: Run, right: Run, absorbing: bool) -> Run:
-    """Return code for ``&&`` (absorbing False) and ``
-
-    `` (absorbing True). An absorbing operand hides errors.
-    """
+    """Compile ``&&`` (absorbing False) or ``||`` (absorbing True). An absorbing operand hides errors."""
     neutral = not absorbing
 
     def run(frame: Frame) -> Any:
@@ -126,7 +123,7 @@ def _equals_text(left: Run, text: str) -> Run:
 
 
 def early_call(run: Implementation, runs: Sequence[Run], cost: CallCost) -> Run:
-    """Return code for a call that stops at the first argument that fails.
+    """Compile a call that stops at the first argument that fails.
 
     A failed call is only charged if all arguments but the last one succeeded.
     """
@@ -147,7 +144,7 @@ def early_call(run: Implementation, runs: Sequence[Run], cost: CallCost) -> Run:
 
 
 def strict_call(run: Implementation, runs: Sequence[Run], cost: CallCost) -> Run:
-    """Return code for a call since cel-go 0.33. It stops at the first argument that fails, and costs nothing then."""
+    """Compile a call of cel-go 0.33 or newer: it stops at the first argument that fails, and costs nothing then."""
 
     def call(frame: Frame) -> Any:
         return _finish(frame, run, [arg(frame) for arg in runs], cost)
@@ -156,7 +153,7 @@ def strict_call(run: Implementation, runs: Sequence[Run], cost: CallCost) -> Run
 
 
 def strict_operator(run: Implementation, runs: Sequence[Run], cost: CallCost) -> Run:
-    """Return code for ``==``, ``!=`` and ``!`` since cel-go 0.33, which have a cost even if an argument fails."""
+    """Compile ``==``, ``!=`` or ``!`` of cel-go 0.33 or newer, which has a cost even if an argument fails."""
 
     def call(frame: Frame) -> Any:
         args: list[Any] = []
@@ -182,7 +179,7 @@ def _finish(frame: Frame, run: Implementation, args: Sequence[Any], cost: CallCo
 
 
 def tracked_call(run: Implementation, runs: Sequence[Run], cost: CallCost) -> Run:
-    """Return code for a call with at most two arguments, all of which are evaluated even if one fails."""
+    """Compile a call with at most two arguments, all of which are evaluated even if one fails."""
 
     def call(frame: Frame) -> Any:
         args: list[Any] = []

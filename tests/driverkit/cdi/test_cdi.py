@@ -120,7 +120,7 @@ class TestFiles:
             file.write("# by hand")
         assert read_spec(path) == written
 
-    def test_common_edits_are_written_as_in_a_single_document(self, tmp_path: Path) -> None:
+    def test_a_spec_with_common_edits_is_written_as_if_dumped_in_one_piece(self, tmp_path: Path) -> None:
         spec = _spec(_device(_ENV), container_edits=ContainerEdits(mounts=(Mount("/h", "/c", ("ro",)),)))
         spec = msgspec.structs.replace(spec, cdi_version=minimum_version(spec))
         whole = yaml.safe_dump(to_document(spec), sort_keys=False, width=200)

@@ -97,7 +97,7 @@ def test_only_bound_pods_use_a_device_of_two_claims() -> None:
     ]
 
 
-def test_restarted_containers_break_the_promise() -> None:
+def test_an_ecc_fault_breaks_its_promise_if_containers_restart_or_pods_are_gone() -> None:
     before = sample(pod("p"), pod("q"), pod("r"))
     evicted = pod("q", deletionTimestamp="2026-01-01T00:00:00Z")
     gone = sample(pod("p", restarts=1), evicted)

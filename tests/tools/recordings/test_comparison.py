@@ -173,7 +173,10 @@ def test_a_case_with_answers_of_several_allocators_is_compared_with_each(tmp_pat
     ("content", "message"),
     [
         (b"{", "line 1"),
-        (b'{"out": {}}', "line 1: not a case with `in`"),
+        (
+            b'{"out": {}}',
+            "line 1: not a recorded case: it must be a JSON object whose field `in` is an object",
+        ),
         (b'{"in": {"expression": "true"}}', "line 1: no `out` to compare with"),
         (b'\n\n{"in": {"expression": "true"}, "out": null}', "line 3: no `out` to compare with"),
         (gzip.compress(b"{}" * 1000, mtime=0)[:20], "cannot read"),

@@ -391,21 +391,23 @@ async def _check_closed(session: Session) -> None:
     before = session.driver.usage()
     await _open_and_cancel(session, _STREAMS)
     if await session.probe() and (problem := await session.probe()):
-        raise Breach(f"after {_STREAMS} streams that were given up: {problem}")
+        raise Breach(f"after {_STREAMS} cancelled streams: {problem}")
     if not await _lasting_excess(session, before):
         return
     # A garbage collector may free resources late, but then they do not grow with the number of streams.
     await _open_and_cancel(session, _MORE * _STREAMS)
     total = (_MORE + 1) * _STREAMS
     if left := await _lasting_excess(session, before, spare=total // 2):
-        raise Breach(f"after {total} streams that were given up: {left}")
+        raise Breach(f"after {total} cancelled streams: {left}")
 
 
 async def _open_and_cancel(session: Session, count: int) -> None:
     for number in range(count):
         opened = await open_stream(session, then=_HELD)
         if opened.problem:
-            raise Breach(f"stream {number + 1}, after the others were given up: {opened.problem}")
+            raise Breach(
+                f"health stream {number + 1} cannot be opened after the earlier ones were cancelled: {opened.problem}"
+            )
 
 
 async def _lasting_excess(session: Session, before: Usage | None, spare: int = _SPARE) -> str:

@@ -16,8 +16,8 @@ from dra_shared.yamltext import YamlError, load
 from dra_driverkit.cdi.spec import ContainerEdits, Spec, SpecError, minimum_version, to_document
 from dra_driverkit.files import check_space
 
-# The number of parsed specs that are cached by their text. Containers read a spec just after its claim was
-# prepared.
+# The number of parsed specs that are cached by their text. A spec is usually read soon after it was written, when
+# the containers of the pod are created.
 _MOST_WRITTEN = 256
 _written: OrderedDict[bytes, Spec] = OrderedDict()
 _log = logger(__name__)

@@ -13,7 +13,7 @@ from dra_shared.version import VERSIONS, release
 
 
 class Rule(enum.Enum):
-    """The rule for a field's texts. Texts without a rule get a new name."""
+    """The way to anonymize the strings of a field. Strings of fields without a rule are renamed."""
 
     KEEP = enum.auto()
     """Not renamed: names of drivers, and words that drivers define."""

@@ -150,7 +150,8 @@ class _Walker:
             return [inner(one) for one in value] if isinstance(value, list) else inner(value)
         if isinstance(value, dict):
             return self._map(field, value) if field.values is not None else None
-        # The name of a reference begins as those of the kind that it refers to, unless that is a kind of the user.
+        # If a reference has a built-in kind, its new name has the prefix of that kind, such as pod-1. The name of a
+        # reference to another kind has the prefix of the field.
         noun = str(owner["kind"]) if field.name == "name" and owner.get("kind") in _KINDS else field.noun
         if isinstance(value, list):
             found = (self._text(field.rule, one, noun) for one in value)

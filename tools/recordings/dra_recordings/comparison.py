@@ -228,7 +228,10 @@ def _split(path: Path, data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
         except orjson.JSONDecodeError as error:
             raise UserError(f"{path}, line {number}: {error}", 2) from error
         if not isinstance(line, dict) or not isinstance(line.get("in"), dict):
-            raise UserError(f"{path}, line {number}: not a case with `in`", 2)
+            raise UserError(
+                f"{path}, line {number}: not a recorded case: it must be a JSON object whose field `in` is an object",
+                2,
+            )
         yield number, line
 
 

@@ -201,8 +201,8 @@ class StatefulSetController(WorkloadController):
                 return
             raise Retry(f"another pod has the name {live.key}: {error}") from error
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
-            # As upstream, record the event even if the request got no response. If the pod exists then, the
-            # next attempt records no event.
+            # As upstream, record the event even if the request got no response. If the pod was created after all,
+            # the next attempt finds it and records no event.
             text = f"Create Pod {name} in StatefulSet {stateful_set.metadata.name} failed error: {error}"
             self.recorder.event(involved, "Warning", "FailedCreate", text)
             raise

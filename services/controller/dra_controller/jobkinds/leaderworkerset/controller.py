@@ -104,8 +104,8 @@ class LeaderWorkerSetController(JobKindController):
                 return one, False
         latest = max(known, key=lambda one: one.revision, default=None)
         if latest is not None and latest.data == body["data"]:
-            # It was created a moment ago, and the informer does not have the changed leaders yet. Another one would have
-            # the same label, and never be deleted.
+            # It was created a moment ago, and the informer does not have the changed leaders yet. Another revision
+            # would have the same label, and never be deleted.
             return latest, leaders is not None
         await self.create(CONTROLLER_REVISIONS, body, obj)
         made = await self._client.get(CONTROLLER_REVISIONS, body["metadata"]["name"], obj.metadata.namespace)

@@ -18,10 +18,10 @@ _NOT_PLAIN = re.compile(r"^//|[%?#\x00-\x1f\x7f]")
 
 
 def check_driver_name(name: str) -> None:
-    """Check that the name is one of a DRA driver.
+    """Check that the name is valid for a DRA driver.
 
     Raises:
-        DriverError: it is not.
+        DriverError: the name is not valid.
     """
     field = "driverName"
     problems = [] if name else [f"{field}: Required value"]

@@ -1,4 +1,4 @@
-"""Objects, their history and the counters."""
+"""Create the tables of objects, of their earlier revisions, and of named counters."""
 
 import sqlalchemy as sa
 from alembic import op
